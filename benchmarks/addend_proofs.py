@@ -1,6 +1,8 @@
 """What it would cost to prove that every number of every member's addend lies in a range, beside the sum itself.
 
-    python -m benchmarks.addend_proofs [--numbers 10 100 1000] [--bits 16] [--members 10]
+    python -m benchmarks.addend_proofs
+
+writes benchmarks/addend_proofs.json and the tables of docs/benchmarks.md; with --numbers, --bits or --members it measures those and writes nothing.
 
 Commitments and range proofs (benchmarks/range_proofs.py) are made and checked by arkworks in the peers' environment, on one thread; a verifier
 decodes what it was sent and checks all members in one batch. Processor time. What is said of larger sums is that of the largest one measured,
@@ -17,18 +19,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
 from benchmarks.ours import masked_sum
+from benchmarks.page_parts import write_part
 from benchmarks.peers import ROOT, PeerMissing, peer_python
 from benchmarks.range_proofs import Cost
 from benchmarks.resources import ONE_THREAD
 from sudare.sums.keys import agreed_secret
 from sudare.sums.masks import MaskKey, add_pair_masks
 
-NUMBERS, BITS, MEMBERS = (10, 100, 1000), 16, 10
+NUMBERS, BITS, MEMBERS = (10, 64, 100, 1000), 16, 10
+# Measured beside: one proof's worth of wider numbers.
+WIDE_NUMBERS, WIDE_BITS = (64,), 64
+RESULTS: Final = Path(__file__).with_name("addend_proofs.json")
+PAGE: Final = ROOT / "docs" / "benchmarks.md"
 # At 10,000 members of whom 5 % may be dishonest and 5 % may leave (docs/scale.md).
 NEIGHBOURS = 110
 
@@ -101,17 +110,17 @@ def _processor_seconds(run: Callable[[], object]) -> float:
 def told(measured: Sequence[Cost], sums: Sequence[Sum]) -> str:
     """Two tables: for each number, and for whole sums."""
     lines = [
-        f"Each number of {measured[0].bits} bits; {measured[0].members} members in a batch",
+        f"For each number, {measured[0].members} members in a batch:",
         "",
-        "| numbers | commit | prove | check one member | check a batch | check the total | sent |",
-        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| bits | numbers | commit | prove | check one member | check a batch | check the total | sent |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
         *(
-            f"| {one.numbers:,} | {_ms(one.commit_seconds)} | {_ms(one.prove_seconds)} | {_ms(one.verify_alone_seconds)}"
+            f"| {one.bits} | {one.numbers:,} | {_ms(one.commit_seconds)} | {_ms(one.prove_seconds)} | {_ms(one.verify_alone_seconds)}"
             f" | {_ms(one.verify_seconds)} | {_ms(one.total_seconds)} | {one.bytes:.0f} B |"
             for one in measured
         ),
         "",
-        f"Multi-exponentiation in the library: {max(measured, key=lambda one: one.numbers).library_share:.0%} of proving.",
+        f"Multi-exponentiation in the library: {max(measured, key=lambda one: one.numbers).library_share:.0%} of proving. Multiplied, for one member that proves its own numbers of {max(measured, key=lambda one: one.numbers).bits} bits and checks all others':",
         "",
         "| one sum, for one member | without proofs | proving | checking all others | sent | received |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
@@ -135,12 +144,16 @@ def _ms(seconds: float) -> str:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.addend_proofs", description=__doc__)
-    parser.add_argument("--numbers", type=int, nargs="+", default=NUMBERS, help="how many numbers a member adds")
-    parser.add_argument("--bits", type=int, default=BITS, help="of each number: a power of two")
-    parser.add_argument("--members", type=int, default=MEMBERS, help="how many members are checked in one batch")
+    parser.add_argument("--numbers", type=int, nargs="+", help="how many numbers a member adds")
+    parser.add_argument("--bits", type=int, help="of each number: a power of two")
+    parser.add_argument("--members", type=int, help="how many members are checked in one batch")
     options = parser.parse_args()
+    is_usual = not any(vars(options).values())
+    members = options.members or MEMBERS
     try:
-        measured = costs(options.numbers, options.bits, options.members)
+        measured = costs(options.numbers or NUMBERS, options.bits or BITS, members)
+        if is_usual:
+            measured += costs(WIDE_NUMBERS, WIDE_BITS, members)
     except PeerMissing as reason:
         sys.exit(f"arkworks is not there: {reason}")
     largest = max(measured, key=lambda cost: cost.numbers)
@@ -149,6 +162,16 @@ def main() -> None:
         sum_with_proofs(largest, 10_000, 1000, masks_seconds(NEIGHBOURS, 1000)),
     ]
     print(told(measured, sums))
+    if is_usual:
+        values = {"costs": list(map(asdict, measured)), "sums": list(map(asdict, sums))}
+        RESULTS.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
+        write_page(values)
+
+
+def write_page(values: dict[str, list[dict[str, Any]]], page: Path = PAGE) -> None:
+    """The tables, from what was measured."""
+    costs_read, sums_read = [Cost(**each) for each in values["costs"]], [Sum(**each) for each in values["sums"]]
+    write_part(page, "proofs", told(costs_read, sums_read))
 
 
 if __name__ == "__main__":

@@ -1,19 +1,27 @@
-"""What one member's part of consortium-wide learning costs, piece by piece: the numbers that docs/scale.md multiplies.
+"""What one member's part of consortium-wide learning costs, piece by piece, and what that is for ten thousand members.
 
-python -m benchmarks.scale
+    python -m benchmarks.scale
+
+writes benchmarks/scale.json and both tables of docs/scale.md.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pandas as pd
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from benchmarks.page_parts import write_part
+from benchmarks.peers import ROOT
 from sudare.dictionary.distributed_noise import NoisePlan, Release
 from sudare.joint import LearningTerms, MemberTable, ModelReading, consortium_model
 from sudare.joint.noise_shares import GaussianShares, PureShares
@@ -26,6 +34,21 @@ from sudare.sums.keys import MemberKeys
 
 COLUMNS, ROWS, MEMBERS, ALL_ROWS = 30, 4 * 65_536, 10_000, 10**9
 WIDTH = COLUMNS + 1
+# A member's own rows, and what a round between machines may take.
+OWN_ROWS, ROUND_SECONDS, STEPS = 100_000, 0.06, 200
+RESULTS: Final = Path(__file__).with_name("scale.json")
+_UNITS: Final = (("s", 1.0), ("ms", 1e3), ("µs", 1e6))
+PAGE: Final = ROOT / "docs" / "scale.md"
+
+READING, BOUNDING = "reading and checking rows from Parquet", "bounding rows"
+GRADIENT, MEAN = "one gradient over rows in memory", "one mean message over rows in memory"
+PURE_SHARE, GAUSSIAN_SHARE = "a share of pure noise", "a share of Gaussian noise"
+FIRST_MASK, LATER_MASK = "masking, a peer, first sum (key agreement)", "masking, a peer, later sums"
+STATEMENT = "verifying a statement"
+ONE_SUM, DESCENT = (
+    "100 members in one process under masks: one pure sum",
+    "100 members in one process under masks: a descent",
+)
 
 
 def least_seconds(action: Callable[[], object], times: int = 5) -> float:
@@ -39,7 +62,7 @@ def least_seconds(action: Callable[[], object], times: int = 5) -> float:
 
 
 def rows_costs() -> dict[str, float]:
-    """Nanoseconds a row: reading from Parquet, bounding, one gradient, one mean message."""
+    """Seconds a row: reading from Parquet, bounding, one gradient, one mean message."""
     random = np.random.default_rng(0)
     names = [f"c{number}" for number in range(COLUMNS)]
     schema = Schema({**{name: Number(-4.0, 4.0) for name in names}, "label": Label((0, 1))})
@@ -61,28 +84,28 @@ def rows_costs() -> dict[str, float]:
         table.to_parquet(path)
         read = least_seconds(lambda: MemberTable(path).counted(reading), 2)
     costs = {
-        "reading and checking from Parquet": read,
-        "bounding": least_seconds(lambda: reading.finished(raw), 2),
-        "one gradient": least_seconds(lambda: gradient.block_sums(finished), 3),
-        "one mean message": least_seconds(lambda: mean.block_sums(finished), 3),
+        READING: read,
+        BOUNDING: least_seconds(lambda: reading.finished(raw), 2),
+        GRADIENT: least_seconds(lambda: gradient.block_sums(finished), 3),
+        MEAN: least_seconds(lambda: mean.block_sums(finished), 3),
     }
-    return {f"{name}, ns a row of {COLUMNS} columns": 1e9 * cost / ROWS for name, cost in costs.items()}
+    return {name: cost / ROWS for name, cost in costs.items()}
 
 
 def noise_costs() -> dict[str, float]:
-    """Milliseconds for one share of 31 numbers, at ten thousand members."""
+    """Seconds for one share of 31 numbers, at ten thousand members."""
     source, nothing = SystemNoise(), np.zeros(WIDTH, dtype=np.int64)
     pure = PureShares(Fraction(2**27), 1.0, WIDTH, MEMBERS, MEMBERS // 3)
     plan = NoisePlan(1.0, 1e-6, MEMBERS, MEMBERS // 3, (Release(WIDTH, 2.0, Fraction(1)),), ALL_ROWS)
     gaussian = GaussianShares(plan, plan.releases[0])
     return {
-        "a pure share, ms": 1e3 * least_seconds(lambda: pure.noisy(nothing, source), 20),
-        "a Gaussian share, ms": 1e3 * least_seconds(lambda: gaussian.noisy(nothing, source), 20),
+        PURE_SHARE: least_seconds(lambda: pure.noisy(nothing, source), 20),
+        GAUSSIAN_SHARE: least_seconds(lambda: gaussian.noisy(nothing, source), 20),
     }
 
 
 def mask_costs(peers: int = 400) -> dict[str, float]:
-    """Microseconds a peer for masking a vector of 31 words in a sum that nobody may leave: with a new key agreement, and with a known one."""
+    """Seconds a peer for masking a vector of 31 words in a sum that nobody may leave, with a new key agreement and with a known one; and for one signature."""
     keys = [MemberKeys.generated() for _ in range(peers)]
     roster = Roster(tuple(map(str, range(peers))), tuple(key.public for key in keys))
     words = np.zeros(WIDTH, np.uint64)
@@ -92,9 +115,15 @@ def mask_costs(peers: int = 400) -> dict[str, float]:
         return least_seconds(lambda: serverless.begun(participant, words), 1)
 
     first = seconds(0)
+    signer, text = (
+        Ed25519PublicKey.from_public_bytes(keys[0].public.signing),
+        b"a statement of some sixty-four bytes, which is what is signed...",
+    )
+    signature = keys[0].signature(text)
     return {
-        "masking with a new key, µs a peer": 1e6 * first / peers,
-        "masking, µs a peer": 1e6 * min(map(seconds, range(1, 4))) / peers,
+        FIRST_MASK: first / peers,
+        LATER_MASK: min(map(seconds, range(1, 4))) / peers,
+        STATEMENT: least_seconds(lambda: [signer.verify(signature, text) for _ in range(peers)]) / peers,
     }
 
 
@@ -106,20 +135,72 @@ def rehearsal_costs() -> dict[str, float]:
         rows = random.normal(size=(50, 10)) / 4
         members.append((rows, (rows[:, 0] > 0).astype(int)))
     return {
-        "100 members in one process, one pure sum, s": least_seconds(
-            lambda: consortium_model(members, classes=[0, 1], epsilon=0.5), 1
-        ),
-        "100 members in one process, descent, s": least_seconds(
-            lambda: consortium_model(members, classes=[0, 1], epsilon=0.5, delta=1e-6), 1
-        ),
+        ONE_SUM: least_seconds(lambda: consortium_model(members, classes=[0, 1], epsilon=0.5), 1),
+        DESCENT: least_seconds(lambda: consortium_model(members, classes=[0, 1], epsilon=0.5, delta=1e-6), 1),
     }
 
 
+def pieces_table(costs: Mapping[str, float]) -> str:
+    """Every piece with its seconds."""
+    units = dict.fromkeys((READING, BOUNDING, GRADIENT, MEAN), " a row")
+    lines = [f"| {name} | {duration(cost)}{units.get(name, '')} |" for name, cost in costs.items()]
+    return "\n".join(["| piece | cost |", "| --- | ---: |", *lines])
+
+
+def together_table(costs: Mapping[str, float]) -> str:
+    """What a member of ten thousand does for one pure sum and for a descent of 200 steps: pieces times how often."""
+    peers, rounds = MEMBERS - 1, math.ceil(math.log2(MEMBERS))
+    sums = 2, STEPS + 1
+    rows = OWN_ROWS * (costs[READING] + costs[BOUNDING])
+    agreement = peers * (costs[FIRST_MASK] - costs[LATER_MASK])
+    work = {
+        "reading and bounding 10⁵ rows, once (then in memory)": (rows, rows),
+        "sums over own rows": (OWN_ROWS * costs[MEAN], STEPS * OWN_ROWS * costs[GRADIENT]),
+        "shares of noise": (costs[PURE_SHARE], STEPS * costs[GAUSSIAN_SHARE]),
+        f"key agreement with {peers:,} peers, once": (agreement, agreement),
+        f"masks, {peers:,} peers a sum; {sums[0]} and {sums[1]} sums": tuple(
+            each * peers * costs[LATER_MASK] for each in sums
+        ),
+        f"{peers:,} statements on the total, a sum": tuple(each * peers * costs[STATEMENT] for each in sums),
+        f"⌈log₂ {MEMBERS:,}⌉ = {rounds} rounds a sum at {1000 * ROUND_SECONDS:.0f} ms": tuple(
+            each * rounds * ROUND_SECONDS for each in sums
+        ),
+    }
+    totals = [sum(column) for column in zip(*work.values(), strict=True)]
+    lines = [f"| {name} | {duration(one)} | {duration(descent)} |" for name, (one, descent) in work.items()]
+    return "\n".join(
+        [
+            f"| work | for one pure sum | for descent, {STEPS} steps |",
+            "| --- | ---: | ---: |",
+            *lines,
+            f"| **together** | **{duration(totals[0])}** | **{duration(totals[1])}** |",
+        ]
+    )
+
+
+def duration(seconds: float) -> str:
+    """Seconds to two digits, in a unit that suits them."""
+    if seconds >= 100:
+        return f"{seconds / 60:.2g} minutes"
+    # Rounded first: what is told as 0.1 of a unit is told in it.
+    unit, factor = next(each for each in _UNITS if float(f"{seconds * each[1]:.2g}") >= 0.1 or each == _UNITS[-1])
+    return f"{seconds * factor:.2g} {unit}"
+
+
+def write_page(costs: Mapping[str, float], page: Path = PAGE) -> None:
+    """Both tables."""
+    write_part(page, "pieces", pieces_table(costs))
+    write_part(page, "ten thousand members", together_table(costs))
+
+
 def main() -> None:
-    """Print all costs."""
+    """Measure, print and write."""
+    costs = {}
     for part in (rows_costs, noise_costs, mask_costs, rehearsal_costs):
-        for name, cost in part().items():
-            print(f"{name}: {cost:.3g}")
+        costs.update(part())
+    print(pieces_table(costs), together_table(costs), sep="\n\n")
+    RESULTS.write_text(json.dumps(costs, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    write_page(costs)
 
 
 if __name__ == "__main__":

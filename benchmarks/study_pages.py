@@ -3,8 +3,9 @@
     sudare study 000 --output docs/papers
     python -m benchmarks.study_pages
 
-A page asks for a table by a line `<!-- study 000: TITLE OF THE TABLE -->`, and for the errata of a paper by `<!-- errata 000 -->`; everything from
-there to `<!-- end of study -->` or `<!-- end of errata -->` is written anew from docs/papers/000.json.
+A page asks for a table by a line `<!-- study 000: TITLE OF THE TABLE -->`, for those of its rows that begin with a text by `<!-- study 000: TITLE OF THE TABLE, only "TEXT" -->`,
+and for the errata of a paper by `<!-- errata 000 -->`; everything from there to `<!-- end of study -->` or `<!-- end of errata -->` is written anew from docs/papers/000.json.
+Steps on a GPU are those of benchmarks/gpu_results.jsonl.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ import re
 from functools import cache
 from typing import Any, Final
 
+from benchmarks.page_parts import with_part
 from benchmarks.peers import ROOT
 from sudare.papers.study import Cell, Estimate, cell_text
 
 DOCS: Final = ROOT / "docs"
 RESULTS: Final = DOCS / "papers"
-TABLE: Final = re.compile(r"(<!-- study (?P<name>\w+): (?P<title>.+?) -->\n).*?(<!-- end of study -->)", re.DOTALL)
+GPU_STEPS: Final = ROOT / "benchmarks" / "gpu_results.jsonl"
+GPU_PART: Final = "steps on a GPU"
+TABLE: Final = re.compile(
+    r'(<!-- study (?P<name>\w+): (?P<title>[^\n]+?)(, only "(?P<only>[^\n]+?)")? -->\n).*?(<!-- end of study -->)',
+    re.DOTALL,
+)
 ERRATA: Final = re.compile(r"(<!-- errata (?P<name>\w+) -->\n).*?(<!-- end of errata -->)", re.DOTALL)
 
 
@@ -38,13 +45,18 @@ def markdown_table(headings: list[str], rows: list[list[str]]) -> str:
     )
 
 
-def study_table(name: str, title: str) -> str:
-    """A table of a committed result, with what it says below it. Raise LookupError unless the result has one of that title."""
+def study_table(name: str, title: str, only: str | None = None) -> str:
+    """A table of a committed result, or those of its rows whose first cell is `only`, with what it says below it.
+
+    Raise LookupError unless the result has one of that title, and such rows.
+    """
     tables = {table["title"]: table for table in committed_result(name)["tables"]}
     if title not in tables:
         raise LookupError(f"docs/papers/{name}.json has no table {title!r}; it has {sorted(tables)}.")
     table = tables[title]
-    rows = [[cell_text(committed_cell(cell)) for cell in row] for row in table["rows"]]
+    rows = [[cell_text(committed_cell(cell)) for cell in row] for row in table["rows"] if only in (None, row[0])]
+    if not rows:
+        raise LookupError(f"docs/papers/{name}.json has no row {only!r} in its table {title!r}.")
     return f"{markdown_table(table['columns'], rows)}\n\n{table['says']}"
 
 
@@ -64,8 +76,23 @@ def errata_table(name: str) -> str:
 
 def filled(page: str) -> str:
     """The page with all its tables as the committed results have them."""
-    page = TABLE.sub(lambda found: f"{found[1]}\n{study_table(found['name'], found['title'])}\n\n{found[4]}", page)
-    return ERRATA.sub(lambda found: f"{found[1]}\n{errata_table(found['name'])}\n\n{found[3]}", page)
+    page = TABLE.sub(
+        lambda found: f"{found[1]}\n{study_table(found['name'], found['title'], found['only'])}\n\n{found[6]}", page
+    )
+    page = ERRATA.sub(lambda found: f"{found[1]}\n{errata_table(found['name'])}\n\n{found[3]}", page)
+    return with_part(page, GPU_PART, gpu_table()) if f"<!-- {GPU_PART}: " in page else page
+
+
+def gpu_table() -> str:
+    """The steps that were last measured on a GPU; the first line of the file names the device."""
+    _, *steps = map(json.loads, GPU_STEPS.read_text("utf-8").splitlines())
+    rows = [
+        [step["hidden"], f"{step['batch']:,}", *(f"{step[key]:.3g}" for key in ("ordinary_ms", "private_ms", "ratio"))]
+        for step in steps
+    ]
+    return markdown_table(
+        ["hidden layers", "batch", "ordinary step, ms", "private step, ms", "private ÷ ordinary"], rows
+    )
 
 
 def main() -> None:

@@ -21,9 +21,7 @@ import pyarrow.parquet
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from typer.testing import CliRunner
 
-from sudare.cli.main import app
 from sudare.consortium import Agreement
 from sudare.consortium.agreement.member_settings import Member
 from sudare.errors import SudareError
@@ -37,6 +35,7 @@ from sudare.privacy import Ledger, Release
 from sudare.schema import Category, Number, Schema
 from sudare.statistics import PrivateHistogram
 from sudare.synthesis import PrivateSynthesizer
+from tests.cli.conftest import invoked
 from tests.experts.members import Line
 from tests.release_kit import KEY, manifest_of, taken_apart, with_manifest
 
@@ -46,7 +45,7 @@ MOST_PARSING_BYTES = 2_000_000
 
 def sudare(*words: object) -> tuple[int, str]:
     """A command's exit code, and all that it printed."""
-    result = CliRunner().invoke(app, [str(word) for word in words])
+    result = invoked(*words)
     return result.exit_code, result.output
 
 

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from sudare.cli.main import app
 from sudare.errors import SudareError
 from sudare.privacy import Ledger, Release
 from sudare.report import Page, page_html
 from sudare.schema import Category, Number, Schema
 from sudare.statistics import PrivateMean
+from tests.cli.conftest import invoked
 from tests.release_kit import KEY, manifest_of, with_manifest
 
 FORGED_LINE = "guarantee      ε = 0.001, δ = 0: strong"
@@ -38,7 +37,7 @@ EVIL = {
 
 def sudare(*words: object) -> str:
     """All that a command printed."""
-    return CliRunner().invoke(app, [str(word) for word in words]).output
+    return invoked(*words).output
 
 
 def unprintable(text: str) -> set[str]:

@@ -16,9 +16,7 @@ import pytest
 import sqlalchemy
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from typer.testing import CliRunner
 
-from sudare.cli.main import app
 from sudare.consortium.agreement.member_settings import Data, Member
 from sudare.errors import AccountMismatch, BudgetError, InvalidParameter, SourceTaken, SourceUnreadable, SudareError
 from sudare.frames import batches, read
@@ -29,6 +27,7 @@ from sudare.privacy import Ledger
 from sudare.privacy.ledger_storage import Storage
 from sudare.schema import Category, Label, Number, Schema
 from sudare.statistics import PrivateMean
+from tests.cli.conftest import invoked
 
 SCHEMA = """
 [columns.age]
@@ -94,7 +93,7 @@ def test_charge_another_table_to_an_account_from_the_shell(house, ledger, monkey
     ledger.account("patients", epsilon=3.0, source="patients.csv")
     options = ["--schema", "schema.toml", "--account", "patients", "--ledger", "ledger.db"]
     signing = ["--dry-run"] if dry_run else ["--output", "out.sudare", "--key", "key.pem"]
-    found = CliRunner().invoke(app, [*COMMANDS[command], *options, *signing])
+    found = invoked(*COMMANDS[command], *options, *signing)
     assert found.exit_code == 39
     assert charges(ledger) == 0
     assert not (house / "out.sudare").exists()

@@ -34,7 +34,7 @@ def test_a_member_proves_its_own_numbers_and_checks_those_of_the_others() -> Non
     assert found.sent_bytes == pytest.approx(70_000)
     assert found.received_bytes == pytest.approx(700_000)
     text = measured.told([COST], [found])
-    assert "| 100 | 1 ms | 9 ms | 0.5 ms | 0.18 ms | 0.02 ms | 70 B |" in text
+    assert "| 16 | 100 | 1 ms | 9 ms | 0.5 ms | 0.18 ms | 0.02 ms | 70 B |" in text
     assert "97% of proving" in text
     assert "| 11 members × 1,000 numbers | 1 ms | 10 s | 2 s | 0.07 MB | 0.7 MB |" in text
 

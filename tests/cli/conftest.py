@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -39,11 +42,12 @@ PASSPHRASE = "correct horse"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command left: exit code, standard output, standard error."""
+    """What a command left: exit code, standard output, standard error, and both as a terminal shows them."""
 
     exit_code: int
     stdout: str
     stderr: str
+    output: str
 
     @property
     def values(self) -> dict[str, Any]:
@@ -55,13 +59,23 @@ class Outcome:
 
 
 Sudare = Callable[..., Outcome]
+# `CliRunner.invoke` makes the tree of all commands from their signatures anew each time, which takes longer than most commands do.
+command_tree = functools.cache(typer.main.get_command)
 
 
 def invoked(*words: object, typed: str | None = None) -> Outcome:
-    result = CliRunner().invoke(app, [str(word) for word in words], input=typed)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Outcome(result.exit_code, result.stdout, result.stderr)
+    """What a command leaves when it is run in this process; an exception that it lets through is raised."""
+    with CliRunner().isolation(input=typed) as streams:
+        exit_code: object = 0
+        try:
+            command_tree(app).main(args=[str(word) for word in words], prog_name="sudare")
+        except SystemExit as end:
+            exit_code = end.code
+        sys.stdout.flush()
+        sys.stderr.flush()
+        stdout, stderr, output = (stream.getvalue().decode() for stream in streams)
+    assert isinstance(exit_code, int), f"A command ends with a number, not with {exit_code!r}."
+    return Outcome(exit_code, stdout, stderr, output)
 
 
 @pytest.fixture

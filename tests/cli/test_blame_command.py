@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sudare.consortium import Agreement, Identity, Member
+from sudare.consortium.collector_node import relay_task_folder
 from sudare.consortium.network.message_dispatch import Envelope
 from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.relay_sum_collector import RelayedSums
@@ -18,7 +19,7 @@ from sudare.errors import StatementsContradict
 from sudare.joint.sum_script import Finished
 from sudare.sums.context import RELAY_NAME, Participant
 from sudare.sums.keys import PublicKeys
-from sudare.sums.messages import Message, Opened, Passed, heard_content
+from sudare.sums.messages import Message, Opened, Passed, Voted, heard_content, vote_content
 from sudare.sums.statements import stated
 from tests.cli.conftest import Sudare
 from tests.consortium.documents import DOCUMENT, MEMBER
@@ -78,7 +79,7 @@ class House:
             store = CheckpointStore(own.task_folder(self.agreement, "patterns"))
             self.runners[name] = SumRunner("patterns", self.group(name), TwoSums(), store, lambda: PUBLICS)
         if self.is_relayed:
-            store = CheckpointStore(self.folder / RELAY_NAME)
+            store = CheckpointStore(relay_task_folder(self.folder / RELAY_NAME, self.agreement, "patterns"))
             self.runners[RELAY_NAME] = RelayedSums("patterns", self.group(RELAY_NAME), store, lambda: PUBLICS)
         for now in range(4):
             for runner in self.runners.values():
@@ -125,6 +126,18 @@ def two_totals(house: House) -> Lie:
     return lie
 
 
+def false_vote(house: House) -> Lie:
+    """A member votes in the first sum for other dealers than it has masked for; who collects does not take it in."""
+
+    def lie(runner: SumRunner, message: Message) -> Message:
+        if not isinstance(message.body, Voted) or runner.iteration != 0:
+            return message
+        participant, some = house.seat_of_liar(), frozenset(range(4))
+        return replace(message, body=Voted(stated(participant, "vote", vote_content(participant.context, some, some))))
+
+    return lie
+
+
 def false_parcel(house: House) -> Lie:
     def lie(runner: SumRunner, message: Message) -> Message:
         if not isinstance(message.body, Passed) or message.body.round != 1 or message.body.window is None:
@@ -158,6 +171,7 @@ def houses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, House]:
         "collector lies": built(folder / "collector", 4, "anna", two_totals),
         "parcel lies": built(folder / "parcel", 5, "north", false_parcel),
         "honest relay": built(folder / "relay", 4, is_relayed=True),
+        "member lies": built(folder / "member", 4, "east", false_vote, is_relayed=True),
         "relay lies": built(folder / "lies", 4, RELAY_NAME, two_totals, is_relayed=True),
     }
 
@@ -214,6 +228,43 @@ def test_a_relay_that_tells_two_totals_is_named(houses: dict[str, House], tmp_pa
     refused = blame(sudare, house, "east", "--with", tmp_path / "forged")
     assert refused.exit_code == 93
     assert "other keys than this member knows for: relay" in refused.stderr
+
+
+def test_what_a_relay_kept_shows_a_member_s_lie_that_no_other_member_saw(
+    houses: dict[str, House], tmp_path: Path, sudare: Sudare
+) -> None:
+    house = houses["member lies"]
+    assert all(house.runners[name].finished for name in NAMES)
+    assert blame(sudare, house, "anna").exit_code == 0
+    given = "--agreement", house.folder / "agreement.toml", "--state", house.folder / RELAY_NAME
+    written = sudare("relay", "transcripts", "patterns", *given, "--output", tmp_path / "relay", "--json")
+    assert written.exit_code == 0, written.stderr
+    assert written.values["sums"] == 2
+    assert written.values["output"] == str(tmp_path / "relay")
+    assert (tmp_path / "relay").stat().st_mode & 0o777 == 0o600
+    assert SECRET.to_bytes(8, "little") not in (tmp_path / "relay").read_bytes()
+    told = blame(sudare, house, "anna", "--with", tmp_path / "relay", "--json")
+    assert told.exit_code == 86
+    assert {each["liar"] for each in told.values["contradictions"]} == {"east"}
+
+
+def test_what_a_relay_kept_of_honest_members_contradicts_nobody(
+    houses: dict[str, House], tmp_path: Path, sudare: Sudare
+) -> None:
+    house = houses["honest relay"]
+    given = "--agreement", house.folder / "agreement.toml", "--state", house.folder / RELAY_NAME
+    written = sudare("relay", "transcripts", "patterns", *given, "--output", tmp_path / "relay")
+    assert written.exit_code == 0, written.stderr
+    assert "sudare consortium blame patterns --with" in written.stdout
+    for name in NAMES:
+        assert blame(sudare, house, name, "--with", tmp_path / "relay").exit_code == 0
+    again = sudare("relay", "transcripts", "patterns", *given, "--output", tmp_path / "relay")
+    assert again.exit_code == 10
+    nothing = sudare("relay", "transcripts", "patterns", *given[:3], tmp_path, "--output", tmp_path / "other")
+    assert nothing.exit_code == 90
+    assert "No transcript" in nothing.stderr
+    assert not (tmp_path / "other").exists()
+    assert sudare("relay", "transcripts", "unknown", *given, "--output", tmp_path / "other").exit_code != 0
 
 
 def test_without_a_collector_it_says_that_nobody_can_be_named(houses: dict[str, House], sudare: Sudare) -> None:

@@ -160,6 +160,8 @@ class Consortium:
     identities: dict[int, Identity] = field(default_factory=dict)
     dishonest: int | None = None
     relay: type[RelayedSums] | None = None
+    # Whether members have signed their keys for sums with the agreement.
+    signed: bool = False
 
     def __post_init__(self) -> None:
         self.names = names_of(self.members)
@@ -180,8 +182,9 @@ class Consortium:
         pins, keys = pins_of(self.members, keys=relay) if pins is None else pins, identity.member_keys(b"test")
         threshold = self.members if self.threshold is None else self.threshold
         dishonest = min(1, most_dishonest(self.members, threshold)) if self.dishonest is None else self.dishonest
+        signed = {each: IDENTITIES[at].member_keys(b"test").public for at, each in enumerate(self.names) if self.signed}
         counts = threshold, dishonest, self.relay is not None
-        group = SumGroup(pins.agreement_digest.hex(), self.names, name, keys, *counts)
+        group = SumGroup(pins.agreement_digest.hex(), self.names, name, keys, *counts, signed)
         return MessageDispatcher(Session(name, identity, keys.public, pins)), group
 
     def relay_started(self, now: float) -> MessageDispatcher:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium import DictionaryTask, Identity, LearningTask, Member, ModelsTask, Revocation, Statements, Task
+from sudare.consortium.agreement.agreement import Deadlines
 from sudare.consortium.agreement.signed_statements import now
 from sudare.consortium.collector_node import RelayNode
 from sudare.consortium.event_log import EventLog
@@ -98,6 +99,19 @@ def test_tasks_with_and_without_sums_end_with_the_same_at_every_member(tmp_path:
     assert relay.health()["sums"].keys() == {"patterns", "risk"}
     assert sorted(said) == ["collecting the sums of task 'patterns'", "collecting the sums of task 'risk'"]
     assert {each.parent.name for each in (tmp_path / "relay-state").rglob("keys")} == {"patterns", "risk"}
+
+
+@pytest.mark.long
+def test_a_member_that_never_came_online_is_left_out_after_a_deadline(tmp_path: Path) -> None:
+    tables = [patients(seed, rows=150).drop(columns="smoker") for seed in range(3)]
+    members = founded(
+        tmp_path, RISK, schema=NUMBERS, tables=tables, relay=RELAY, deadlines=Deadlines(round_seconds=1.0)
+    )
+    hub = LocalHub()
+    with running(relay_of(tmp_path), hub):
+        run_together([node_of(member, hub) for member in members[:2]], ["risk"])
+    models = [audited(read(each.folder / "results/risk/model.sudare")).content.digest() for each in members[:2]]
+    assert len(set(models)) == 1
 
 
 def test_a_relay_without_its_key_part_or_signatures_is_refused(tmp_path: Path) -> None:

@@ -12,10 +12,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from sudare.cli.main import app
 from sudare.privacy import Ledger
+from tests.cli.conftest import invoked
 
 LARGEST_REPORT_BYTES = 2_000_000
 SUDARE = [sys.executable, "-c", "from sudare.cli.main import app; app()"]
@@ -117,7 +116,7 @@ def test_a_second_run_leaves_the_first_alone(played: Played, tmp_path: Path) -> 
     shutil.copytree(played.folder / "demo", tmp_path / "demo")
     (tmp_path / "demo" / "mine.txt").write_text("mine")
     before = {path: path.read_bytes() for path in (tmp_path / "demo" / "run-1").rglob("*") if path.is_file()}
-    again = CliRunner().invoke(app, ["demo", "--output", str(tmp_path / "demo"), "--json"])
+    again = invoked("demo", "--output", str(tmp_path / "demo"), "--json")
     assert again.exit_code == 0, again.stderr
     assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == ["mine.txt", "report.html", "run-1", "run-2"]
     assert {path: path.read_bytes() for path in (tmp_path / "demo" / "run-1").rglob("*") if path.is_file()} == before
@@ -126,18 +125,18 @@ def test_a_second_run_leaves_the_first_alone(played: Played, tmp_path: Path) -> 
 
 def test_nothing_of_somebody_else_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("<p>my thesis</p>")
-    refused = CliRunner().invoke(app, ["demo", "--output", str(tmp_path)])
+    refused = invoked("demo", "--output", str(tmp_path))
     assert refused.exit_code == 10
     assert "was not written by the demo" in refused.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
     assert (tmp_path / "report.html").read_text() == "<p>my thesis</p>"
-    into_a_file = CliRunner().invoke(app, ["demo", "--output", str(tmp_path / "report.html")])
+    into_a_file = invoked("demo", "--output", str(tmp_path / "report.html"))
     assert into_a_file.exit_code == 10
 
 
 def test_a_cheat_that_works_fails_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ledger, "verify", lambda self, known=(): self.head())
-    failed = CliRunner().invoke(app, ["demo", "--output", str(tmp_path / "demo")])
+    failed = invoked("demo", "--output", str(tmp_path / "demo"))
     assert failed.exit_code == 60
     assert "What must not work did: an entry of the ledger edited" in failed.stderr
     assert not (tmp_path / "demo" / "report.html").exists()

@@ -6,6 +6,8 @@ Time is virtual. Every run ends: those who finish have the same exact totals, an
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -13,12 +15,21 @@ import pytest
 
 from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.tasks.relay_sum_collector import CollectedAttempt, RelayedSums
-from sudare.consortium.tasks.sum_message_envelopes import COLLECT, SUM, Attempt, SumRequest
+from sudare.consortium.tasks.sum_message_envelopes import COLLECT, SUM, Attempt, PinnedKeys, SumRequest
 from sudare.consortium.tasks.sum_runner import Total
-from sudare.errors import AgreementMismatch, MembersMissing, TaskStopped
+from sudare.errors import AgreementMismatch, InvalidParameter, MembersMissing, NotConnected, TaskStopped
 from sudare.sums.context import NO_HISTORY, RELAY_NAME
+from sudare.sums.keys import PublicKeys
 from sudare.sums.wire import packed, unpacked_as
-from tests.consortium.simulated_consortium import IDENTITIES, Consortium, CrashingStore, RoughNetwork, SteppingWalk
+from tests.consortium.simulated_consortium import (
+    IDENTITIES,
+    RELAY,
+    Consortium,
+    CrashingStore,
+    Killed,
+    RoughNetwork,
+    SteppingWalk,
+)
 from tests.consortium.simulated_network import GoodNetwork
 from tests.consortium.test_dishonest_members import learners
 from tests.faults.test_consortium import KillingNetwork, addends_of, check_everyone_right, check_right
@@ -47,8 +58,8 @@ def test_the_relay_collects_every_sum_and_waits_for_no_deadline() -> None:
     check_everyone_right(consortium)
     assert consortium.simulation.now < 1.0
     kept = consortium.stores[RELAY_NAME].contents
-    # Of a task it keeps the current sum and the one before.
-    assert set(kept) == {"keys", "sum-0", "sum-1"}
+    # Of a task it keeps the current sum and the one before, and of the last eight what was signed.
+    assert set(kept) == {"keys", "sum-0", "sum-1", *(f"transcript-{each:08d}" for each in range(2, 10))}
     assert unpacked_as(CollectedAttempt, kept["sum-1"], SumRequest, Attempt).attempt.iteration == 9
 
 
@@ -139,6 +150,54 @@ def test_a_relay_that_lost_its_state_between_sums_is_told_anew() -> None:
     check_everyone_right(consortium)
 
 
+@dataclass
+class RestoredStore(CrashingStore):
+    """A folder that at one save is put back to what it was after an earlier one, while the process ends."""
+
+    back_at: int = 0
+    back_to: int = 0
+    earlier: dict[int, dict[str, bytes]] = field(default_factory=lambda: {0: {}})
+
+    def save(self, name: str, content: bytes) -> None:
+        super().save(name, content)
+        self.earlier[self.saves] = dict(self.contents)
+        if self.saves == self.back_at:
+            self.contents = self.earlier[self.back_to]
+            raise Killed
+
+
+def check_restored(cases: Iterable[tuple[int, int]]) -> int:
+    """A relay whose folder is an old copy makes an attempt fail at most: no total is over two sets or wrong. How many cases there were."""
+    cases = list(cases)
+    for at, to in cases:
+        consortium = relayed(LateNetwork())
+        store = consortium.stores[RELAY_NAME] = RestoredStore(back_at=at, back_to=to)
+        assert consortium.run(1800.0), (at, to)
+        assert store.saves >= at
+        # The relay says other things than it said before; members vote once, and in another attempt say for whom.
+        assert set(consortium.results()) == set(consortium.names), (at, to, consortium.failures())
+        check_right(consortium, list(consortium.names))
+    return len(cases)
+
+
+@dataclass
+class LateNetwork:
+    """One member is slower than the others, so that what the relay does next depends on when it looks."""
+
+    def carried(self, sender: str, receiver: str, content: bytes, now: float) -> list[tuple[float, bytes]]:
+        return [(now + (0.7 if sender == "member-03" else 0.001), content)]
+
+
+def test_a_relay_whose_folder_was_put_back_signs_something_else_and_the_next_attempt_is_right() -> None:
+    # After the votes of the first or second sum, to when three of four vectors had come; to the sum before; and to nothing.
+    assert check_restored([(9, 6), (21, 18), (21, 10), (21, 0)]) == 4
+
+
+@pytest.mark.long
+def test_a_relay_whose_folder_was_put_back_to_any_of_its_copies_opens_nothing_more() -> None:
+    assert check_restored((at, to) for at in range(2, 23) for to in range(at)) == 252
+
+
 # A member is killed
 
 
@@ -161,6 +220,55 @@ def test_an_absent_member_is_waited_for_once_and_not_in_every_sum() -> None:
     assert consortium.simulation.now < 3 * SILENCE_SECONDS
 
 
+@pytest.mark.parametrize("relay", [RelayedSums, None], ids=["relay", "members"])
+def test_a_member_that_never_came_is_left_out_after_a_deadline_if_it_signed_its_keys(
+    relay: type[RelayedSums] | None,
+) -> None:
+    for signed in (True, False):
+        consortium = Consortium(
+            4,
+            3,
+            lambda position: SteppingWalk(position, 3),
+            silence_seconds=SILENCE_SECONDS,
+            gathering_seconds=100.0,
+            relay=relay,
+            signed=signed,
+        )
+        consortium.simulation.at(0.0, partial(consortium.simulation.kill, "member-03", math.inf))
+        staying = consortium.names[:3]
+        assert consortium.run(1800.0, *staying)
+        if signed:
+            assert set(consortium.results()) == set(staying), consortium.failures()
+            check_right(consortium, list(staying))
+            assert consortium.simulation.now < 3 * SILENCE_SECONDS
+        else:
+            assert {type(each) for each in consortium.failures().values()} == {NotConnected}
+            assert "missing: 'member-03'" in str(consortium.failures()["member-00"])
+
+
+@pytest.mark.parametrize("relay", [RelayedSums, None], ids=["relay", "members"])
+def test_whoever_shows_other_keys_than_it_signed_is_left_out(relay: type[RelayedSums] | None) -> None:
+    consortium = Consortium(4, 3, silence_seconds=SILENCE_SECONDS, relay=relay, signed=True)
+
+    def lie() -> None:
+        dispatcher = consortium.simulation.dispatcher("member-03")
+        assert dispatcher is not None
+        dispatcher.session.publics = IDENTITIES[5].member_keys(b"test").public
+
+    consortium.simulation.at(0.0, lie)
+    staying = consortium.names[:3]
+    assert consortium.run(1800.0, *staying)
+    assert set(staying) <= set(consortium.results()), consortium.failures()
+    check_right(consortium, list(staying))
+
+
+def test_where_nobody_may_leave_all_are_waited_for_whatever_they_signed() -> None:
+    consortium = Consortium(3, silence_seconds=SILENCE_SECONDS, signed=True)
+    consortium.simulation.at(0.0, partial(consortium.simulation.kill, "member-02", 5 * SILENCE_SECONDS))
+    assert consortium.run()
+    check_everyone_right(consortium)
+
+
 def test_a_member_that_was_away_is_told_the_totals_and_looks_on() -> None:
     consortium = relayed(sums=12, restart_seconds=2 * SILENCE_SECONDS)
     consortium.stores["member-03"] = CrashingStore(die_at=frozenset({9}))
@@ -169,6 +277,47 @@ def test_a_member_that_was_away_is_told_the_totals_and_looks_on() -> None:
     contents = consortium.stores["member-00"].contents
     included = [unpacked_as(Total, contents[f"total-{each:08d}"]).included for each in range(12)]
     assert included[-1] == frozenset({0, 1, 2})
+
+
+class ExactWalk(SteppingWalk):
+    """Totals without noise: all sums are over the members of the first."""
+
+    is_exact = True
+
+
+@pytest.mark.parametrize("relay", [RelayedSums, None], ids=["relay", "members"])
+def test_exact_sums_wait_for_a_member_that_is_away_for_longer_than_a_deadline(relay: type[RelayedSums] | None) -> None:
+    consortium = Consortium(
+        4, 3, lambda position: ExactWalk(position, 3), GoodNetwork(0.05), SILENCE_SECONDS, relay=relay
+    )
+    simulation = consortium.simulation
+
+    def are_in_second_sum() -> bool:
+        return all(name in consortium.runners and consortium.runners[name].iteration == 1 for name in consortium.names)
+
+    assert simulation.run(are_in_second_sum, 60.0)
+    simulation.kill("member-03", 1.6 * SILENCE_SECONDS)
+    assert consortium.run()
+    check_everyone_right(consortium)
+    contents = consortium.stores["member-00"].contents
+    assert {unpacked_as(Total, contents[f"total-{each:08d}"]).included for each in range(3)} == {frozenset(range(4))}
+
+
+def test_an_exact_task_that_failed_without_a_member_goes_on_when_it_is_run_again() -> None:
+    consortium = Consortium(
+        4, 3, lambda position: ExactWalk(position, 3), GoodNetwork(0.05), SILENCE_SECONDS, relay=RelayedSums
+    )
+    simulation = consortium.simulation
+    assert simulation.run(lambda: "total-00000000" in consortium.stores["member-00"].contents, 60.0)
+    simulation.kill("member-03", math.inf)
+    assert consortium.run(1800.0, *consortium.names[:3])
+    assert not consortium.results()
+    assert any("missing: 'member-03'" in str(each) for each in consortium.failures().values())
+    consortium.runners.clear()
+    for name in (*consortium.names, RELAY_NAME):
+        simulation.kill(name, 1.0)
+    assert consortium.run()
+    check_everyone_right(consortium)
 
 
 # What single members say to the relay, and the relay beside sums
@@ -254,6 +403,77 @@ def test_keys_that_no_sum_can_be_made_with_are_not_kept() -> None:
     consortium.run(600.0)
     assert set(consortium.failures()) == set(consortium.names)
     assert not any("keys" in consortium.stores[name].contents for name in consortium.names)
+
+
+def public_of(position: int) -> PublicKeys:
+    return IDENTITIES[position].member_keys(b"test").public
+
+
+def test_wrong_keys_that_a_relay_showed_once_do_not_spoil_the_task_for_ever() -> None:
+    """Well-formed, of nobody else, and not those that it signs with."""
+    consortium = relayed()
+
+    def lie() -> None:
+        dispatcher = consortium.simulation.dispatcher(RELAY_NAME)
+        assert dispatcher is not None
+        dispatcher.session.publics = public_of(9)
+
+    consortium.simulation.at(0.0, lie)
+    consortium.run(1800.0)
+    assert not consortium.results()
+    reasons = [str(each) for each in consortium.failures().values() if isinstance(each, MembersMissing)]
+    assert all("the relay, which collects them, is there and finished none" in each for each in reasons)
+    assert reasons
+    consortium.runners.clear()
+    for name in (*consortium.names, RELAY_NAME):
+        consortium.simulation.kill(name, 1.0)
+    consortium.run(1800.0)
+    check_everyone_right(consortium)
+
+
+def test_wrong_keys_that_a_member_showed_the_relay_are_those_that_it_shows_now() -> None:
+    consortium = relayed()
+    keys = (public_of(0), public_of(1), public_of(2), public_of(9), RELAY.member_keys(b"test").public)
+    kept = PinnedKeys(tuple(each.exchange for each in keys), tuple(each.signing for each in keys))
+    consortium.stores[RELAY_NAME].contents["keys"] = packed(kept)
+    assert consortium.run()
+    check_everyone_right(consortium)
+
+
+def test_keys_are_shown_anew_once_in_a_life_and_never_after_a_vote() -> None:
+    consortium = relayed(LateNetwork())
+    simulation = consortium.simulation
+
+    def taken(name: str, shown: PublicKeys) -> PublicKeys:
+        """Which key of member 3 a member has after this one was shown."""
+        runner = consortium.runners[name]
+        known = {**runner._known(), "member-03": shown}
+        runner._known = lambda: known
+        runner.tick(simulation.now, frozenset(consortium.names))
+        assert runner._publics is not None
+        return runner._publics[3]
+
+    assert simulation.run(lambda: "sum-0" in consortium.stores["member-00"].contents, 60.0)
+    assert taken("member-00", public_of(8)) == public_of(8)
+    assert taken("member-00", public_of(9)) == public_of(8)
+    assert simulation.run(
+        lambda: (
+            0 in (sums := consortium.runners["member-01"]._sums) and sums[0]._party.state.record.voted_in is not None
+        ),
+        600.0,
+    )
+    assert taken("member-01", public_of(8)) == public_of(3)
+
+
+def test_a_key_of_somebody_else_that_is_shown_anew_ends_the_task() -> None:
+    consortium = relayed(LateNetwork())
+    assert consortium.simulation.run(lambda: "sum-0" in consortium.stores["member-00"].contents, 60.0)
+    runner = consortium.runners["member-00"]
+    known = {**runner._known(), "member-03": public_of(1)}
+    runner._known = lambda: known
+    runner.tick(consortium.simulation.now, frozenset(consortium.names))
+    assert isinstance(runner.failure, InvalidParameter)
+    assert "show the same key" in str(runner.failure)
 
 
 def test_whatever_one_member_sends_the_relay_collects_on() -> None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import socket
+import threading
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 from sudare.errors import ClusterFailed, DataError, InvalidParameter, SourceUnreadable, SudareError, UnknownCategory
-from sudare.frames.dask_rows import total_on
-from sudare.frames.fixed_point_packing import packed
+from sudare.frames import dask_clients
 from sudare.frames.fixed_tree import BLOCK_ROWS
-from sudare.frames.rows import Tallied, checked_rows
+from sudare.frames.rows import Rows, Tallied, checked_rows, placed
 from sudare.frames.shards import shards_of
 from sudare.frames.sources import SqlSource, batches
 from sudare.schema import Category, Number, Person, Schema
@@ -76,6 +75,22 @@ def test_workers_give_the_bits_of_one_process(table, folder, client):
     np.testing.assert_array_equal(there.total(float_sums, first_rows=5000), here.total(float_sums, first_rows=5000))
 
 
+def test_rows_in_memory_are_sent_and_logs_show_none(client, caplog):
+    """By a client, a cluster or its address; what a worker raises comes back."""
+    matrix = np.random.default_rng(3).normal(size=(BLOCK_ROWS + 10, 3)) + 123456.789
+    here = Rows.held(matrix).total(functools.partial(np.sum, axis=0))
+    for cluster in (client, client.cluster, client.scheduler.address):
+        there = placed(Rows.held(matrix), cluster).total(functools.partial(np.sum, axis=0))
+        np.testing.assert_array_equal(there, here)
+    with caplog.at_level("DEBUG"), pytest.raises(DataError, match="not a finite number"):
+        placed(Rows.held(matrix), client).total(not_finite)
+    assert "123456" not in caplog.text
+
+
+def not_finite(block):
+    raise DataError("A value is not a finite number.", "Fill it.")
+
+
 def test_partitions_of_any_length_give_the_same_bits(table, folder, client):
     """What has no known number of rows before it is read is moved to the borders of blocks by the workers."""
     import dask.dataframe
@@ -87,22 +102,15 @@ def test_partitions_of_any_length_give_the_same_bits(table, folder, client):
     np.testing.assert_array_equal(there.total(float_sums), here.total(float_sums))
 
 
-def females(part):
-    return int(np.count_nonzero(part.column("sex").to_numpy() == "f"))
-
-
-def test_one_pass_keeps_nothing(table, folder, client, tmp_path):
+def test_what_workers_cannot_count_is_refused(table, client, tmp_path):
     import dask.dataframe
 
-    expected = females(table)
-    assert total_on(client, folder, females, SCHEMA) == expected
-    frame = dask.dataframe.from_pandas(table.slice(0, 1000).to_pandas(), npartitions=3)
-    assert total_on(client, frame, females, SCHEMA) == females(table.slice(0, 1000))
     pyarrow.parquet.write_table(table.slice(0, 0), tmp_path / "empty.parquet")
     with pytest.raises(DataError, match="no rows"):
-        total_on(client, tmp_path / "empty.parquet", females, SCHEMA)
+        checked_rows(tmp_path / "empty.parquet", arrays_of, SCHEMA, cluster=client)
+    frame = dask.dataframe.from_pandas(table.slice(0, 1000).to_pandas(), npartitions=3)
     with pytest.raises(InvalidParameter, match="persons"):
-        total_on(client, frame, females, Schema(dict(SCHEMA.columns), person=Person("who", 2)))
+        checked_rows(frame, arrays_of, Schema(dict(SCHEMA.columns), person=Person("who", 2)), cluster=client)
 
 
 @pytest.mark.parametrize("kind", ["csv", "table", "iterator", "database"])
@@ -183,43 +191,43 @@ def test_rows_of_a_cluster_do_not_come_here(client, folder):
 
 def test_a_worker_that_does_not_see_the_files_says_so(client, folder, monkeypatch):
     shards = [shard for shard in shards_of(folder, BLOCK_ROWS) if shard.files]
-    monkeypatch.setattr("sudare.frames.dask_rows.os.path.exists", lambda path: False)
+    monkeypatch.setattr("sudare.frames.worker_answers.os.path.exists", lambda path: False)
     assert shards
     with pytest.raises(SourceUnreadable, match="A worker of the cluster does not find"):
         checked_rows(folder, arrays_of, SCHEMA, cluster=client)
 
 
 def test_other_versions_are_refused(client, folder, monkeypatch):
-    monkeypatch.setattr("sudare.frames.dask_rows._VERSION", "0.0.1")
+    monkeypatch.setattr("sudare.frames.worker_answers._VERSION", "0.0.1")
     with pytest.raises(InvalidParameter, match=r"A worker of the cluster runs sudare 0\.0\.1"):
         checked_rows(folder, arrays_of, SCHEMA, cluster=client)
 
 
-@pytest.mark.parametrize("shard_rows", [1, BLOCK_ROWS, 2 * BLOCK_ROWS, 10**9])
-def test_shards_have_every_row_once_and_begin_at_blocks(table, folder, shard_rows):
-    shards = shards_of(folder, shard_rows)
-    parts = [[part.arrow for part in shard.tables(None, 10_000, SCHEMA)] for shard in shards]
-    lengths = [sum(len(part) for part in tables) for tables in parts]
-    assert all(length % BLOCK_ROWS == 0 for length in lengths[:-1])
-    assert len(shards) == (1 if shard_rows == 10**9 else len(shards))
-    assert pa.concat_tables(part for tables in parts for part in tables).equals(table)
-
-
-@given(
-    arrays.arrays(np.float64, st.tuples(st.integers(0, 9), st.integers(1, 3)), elements=st.floats(allow_nan=False))
-    | arrays.arrays(np.float64, 5, elements=st.integers(-(2**40), 2**40).map(lambda whole: whole * 2.0**-26))
-    | arrays.arrays(np.float64, 5, elements=st.sampled_from([0.0, -0.0, 1.0, -128.0, 2.0**-1074, 2.0**1023]))
-    | arrays.arrays(np.int64, 4)
+@pytest.mark.parametrize(
+    "answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9, b"\xff" * 200], ids=["silent", "web", "anything"]
 )
-def test_packing_changes_no_number(array):
-    found = packed(array).unpacked()
-    assert found.dtype == array.dtype
-    np.testing.assert_array_equal(found, array)
+def test_a_port_with_another_server_is_told_in_time(answer, folder, monkeypatch):
+    """One that accepts and stays silent, a web server, and one that sends anything."""
+    monkeypatch.setattr(dask_clients, "CONNECTION_SECONDS", 0.2)
+    taken = []
+
+    def serve(listening):
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(listening.accept()[0])
+                taken[-1].sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,), daemon=True)
+        thread.start()
+        with pytest.raises(InvalidParameter, match="not as a scheduler of Dask"):
+            checked_rows(folder, arrays_of, SCHEMA, cluster=f"tcp://127.0.0.1:{listening.getsockname()[1]}")
+        listening.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    for connection in taken:
+        connection.close()
 
 
-def test_grids_are_packed_small():
-    rows = np.round(np.random.default_rng(0).uniform(-1, 1, (1000, 3)) * 2**26) / 2**26
-    assert packed(rows).nbytes == rows.nbytes // 2
-    assert packed((rows > 0).astype(np.float64)).nbytes == rows.nbytes // 8
-    assert packed(np.zeros((4, 2))).nbytes == 8
-    assert packed(functools.reduce(np.multiply, [rows] * 3)).nbytes == rows.nbytes
+def test_an_address_leads_to_a_scheduler(folder):
+    with distributed.LocalCluster(n_workers=1, processes=False, protocol="tcp", dashboard_address=None) as workers:
+        assert checked_rows(folder, arrays_of, SCHEMA, cluster=workers.scheduler_address).count > 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -14,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.errors import ColumnMissing, DataError, InvalidParameter, MissingValue, SchemaError
-from sudare.frames import PersonJoin, kept_persons, person_buckets, person_rows, read
-from sudare.frames.keyed_tags import TagKeys, content_words, encrypted, person_texts, row_tags, tags_of_texts
+from sudare.errors import ColumnMissing, DataError, MissingValue
+from sudare.frames import PersonJoin, kept_persons, person_buckets, read, spool
 from sudare.frames.person_rows import KeptRows, PersonRows, kept_count
 from sudare.frames.sources import SqlSource
 from sudare.schema import Category, Number, Person, Schema
@@ -63,7 +61,7 @@ def rows_of(source):
 
 @pytest.mark.parametrize("room", [0, 2**27])
 def test_every_source_keeps_the_same_rows_in_the_same_order(room, tmp_path, monkeypatch):
-    monkeypatch.setattr(person_rows, "HELD_TABLE_BYTES", room)
+    monkeypatch.setattr(spool, "SPOOL_ABOVE_BYTES", room)
     table = visits()
     found = {name: kept_persons(source, SCHEMA, KEY) for name, source in sources(table, tmp_path).items()}
     expected = int(table.groupby("who").size().clip(upper=3).sum())
@@ -173,9 +171,8 @@ def test_no_person_is_written_to_a_file(tmp_path, monkeypatch):
         written.append(file)
         return file
 
-    for module in (person_rows, person_buckets):
-        monkeypatch.setattr(module.tempfile, "TemporaryFile", named)
-    monkeypatch.setattr(person_rows, "HELD_TABLE_BYTES", 0)
+    monkeypatch.setattr(spool.tempfile, "TemporaryFile", named)
+    monkeypatch.setattr(spool, "SPOOL_ABOVE_BYTES", 0)
     monkeypatch.setattr(person_buckets, "HELD_BYTES", 0)
     table = visits().assign(who=[f"Xylander-{row % 7}" for row in range(600)])
     kept_persons((table[start : start + 50] for start in range(0, 600, 50)), SCHEMA, KEY)
@@ -202,108 +199,7 @@ def test_a_full_disk_is_told(monkeypatch):
 
         closed = False
 
-    monkeypatch.setattr(person_rows.tempfile, "TemporaryFile", Full)
-    monkeypatch.setattr(person_rows, "HELD_TABLE_BYTES", 0)
+    monkeypatch.setattr(spool.tempfile, "TemporaryFile", Full)
+    monkeypatch.setattr(spool, "SPOOL_ABOVE_BYTES", 0)
     with pytest.raises(DataError, match="temporary file"):
         kept_persons(iter([visits()]), SCHEMA, KEY)
-
-
-# Tags
-
-
-def test_a_person_is_one_person_however_it_is_written():
-    spellings = [
-        pa.chunked_array([[7, 12]]),
-        pa.chunked_array([[7.0, 12.0]]),
-        pa.chunked_array([["7", "12"]]),
-        pa.chunked_array([pa.array(["7", "12"]).dictionary_encode()]),
-        pa.chunked_array([pa.array([Decimal("7.00"), Decimal("12.00")])]),
-        pa.chunked_array([pa.array([b"7", b"12"])]),
-        pa.chunked_array([pa.array(["7"]), pa.array(["12"])]),
-    ]
-    assert all(person_texts(each, "who").to_pylist() == [b"7", b"12"] for each in spellings)
-    assert person_texts(pa.chunked_array([[0.5]]), "who").to_pylist() == [b"0.5"]
-    assert person_texts(pa.chunked_array([pa.array([Decimal("1.25")])]), "who").to_pylist() == [b"1.25"]
-    assert len(person_texts(pa.chunked_array([], pa.string()), "who")) == 0
-
-
-@given(st.lists(st.binary(max_size=50), max_size=8))
-def test_tags_are_those_of_cbc_mac(texts):
-    key = TagKeys.of(KEY).persons
-    found = tags_of_texts(pa.array(texts, pa.large_binary()), key)
-    for text, tag in zip(texts, found, strict=True):
-        state = np.array([[len(text), 0]], np.uint64)
-        state = encrypted(state, key)
-        for start in range(0, len(text), 16):
-            block = np.frombuffer(text[start : start + 16].ljust(16, b"\0"), np.uint64)
-            state = encrypted(state ^ block, key)
-        assert tag.tolist() == state[0].tolist()
-
-
-def test_keys_differ_by_use_and_secret():
-    keys, others = TagKeys.of(KEY), TagKeys.of(KEY[::-1])
-    assert len({keys.persons, keys.rows, keys.copies, others.persons, others.rows, others.copies}) == 6
-    assert "persons" not in repr(keys)
-
-
-def test_contents_do_not_depend_on_how_numbers_are_stored():
-    def words(values, column):
-        return [each.tolist() for each in content_words(pa.chunked_array([values]), column, "x", KEY[:16])]
-
-    number = Number(0, 5)
-    assert words(pa.array([1, 0]), number) == words(pa.array([1.0, -0.0]), number)
-    assert words(pa.array([None, 1.0]), number) == words(pa.array([float("nan"), 1.0]), number)
-    assert words(pa.array([1, 2]), None) == words(pa.array([1.0, 2.0]), None)
-    persons = np.zeros((2, 2), np.uint64)
-    odd, even = (row_tags(persons, [np.arange(2, dtype=np.uint64)] * count, KEY[:16]) for count in (1, 2))
-    assert len(set(odd.tolist())) == len(set(even.tolist())) == 2
-
-
-# Joins
-
-
-def prescriptions():
-    generator = np.random.default_rng(1)
-    return pd.DataFrame({"who": generator.integers(20, 60, 400).astype(str), "drug": generator.choice(["a", "b"], 400)})
-
-
-@pytest.mark.parametrize("room", [0, 2**27])
-def test_a_join_has_every_pair_of_kept_rows(room, tmp_path, monkeypatch):
-    monkeypatch.setattr(person_rows, "HELD_TABLE_BYTES", room)
-    left, right = visits()[["who", "dose"]], prescriptions()
-    left.to_parquet(tmp_path / "left.parquet")
-    right.to_csv(tmp_path / "right.csv", index=False)
-    joined = PersonJoin(left, right, SCHEMA, (2, 3), key=KEY)
-    stored = PersonJoin(tmp_path / "left.parquet", tmp_path / "right.csv", SCHEMA, (2, 3), key=KEY)
-    assert stored.origins == (tmp_path / "left.parquet", tmp_path / "right.csv")
-    assert joined.types(()).names == ["who", "dose", "drug"]
-    sizes = pd.concat(
-        [
-            left.groupby("who").size().clip(upper=2),
-            right.assign(who=right.who.astype(int)).groupby("who").size().clip(upper=3),
-        ],
-        axis=1,
-    ).dropna()
-    whole = Schema(SCHEMA.columns, Person("who", 100))
-    table = read(joined, schema=whole)
-    assert table.rows == int((sizes[0] * sizes[1]).sum())
-    assert len(set(table.arrow["who"].to_pylist())) == len(sizes)
-    assert rows_of(joined) == rows_of(stored) == rows_of(joined)
-    assert [part.rows <= 7 for part in joined.batches(None, 7, whole)].count(False) == 0
-    assert joined.joined_schema.person == Person("who", 3)
-    assert PersonJoin(left, right, whole, (2, 3)).joined_schema.person == Person("who", 6)
-
-
-def test_joins_that_cannot_be_made_say_why():
-    left, right = visits()[["who", "dose"]], prescriptions()
-    for schema, tables, bounds, problem, message in [
-        (Schema(SCHEMA.columns), (left, right), (1, 1), SchemaError, "declares the person"),
-        (SCHEMA, (left, right), (1, 0), InvalidParameter, "two whole numbers"),
-        (SCHEMA, (left, right), 3, InvalidParameter, "two whole numbers"),
-        (SCHEMA, (left, right.rename(columns={"who": "name"})), (1, 1), SchemaError, "not in both"),
-        (SCHEMA, (left, right.assign(dose=0.0)), (1, 1), SchemaError, "'dose' is in both"),
-        (SCHEMA, (left, right.drop(columns="drug")), (1, 1), SchemaError, "'drug' is in neither"),
-        (Schema({"dose": Number(0, 1)}, Person("who", 2)), (left, right), (1, 1), SchemaError, "no column of one"),
-    ]:
-        with pytest.raises(problem, match=message):
-            PersonJoin(*tables, schema, bounds)

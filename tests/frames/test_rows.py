@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-import os
 import tracemalloc
 
 import numpy as np
@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+from sudare.dictionary.e_step import gaussian_statistics
 from sudare.errors import DataError, InvalidParameter, MissingValue, PersonRowsExceeded
 from sudare.frames import rows as reader
-from sudare.frames import sources
-from sudare.frames.rows import BLOCK_ROWS, Rows, Spool, checked_rows, fixed_blocks
+from sudare.frames import sources, spool
+from sudare.frames.fixed_tree import BLOCK_ROWS as TREE_BLOCK_ROWS
+from sudare.frames.rows import BLOCK_ROWS, Rows, checked_rows, fixed_blocks
 from sudare.frames.sources import SqlSource
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
 from sudare.privacy import Ledger
@@ -40,7 +42,7 @@ def in_batches(table, size):
 @pytest.fixture
 def no_room(monkeypatch):
     """Everything goes to files."""
-    monkeypatch.setattr(reader, "SPOOL_ABOVE_BYTES", 0)
+    monkeypatch.setattr(spool, "SPOOL_ABOVE_BYTES", 0)
 
 
 def arrays_of(table):
@@ -162,43 +164,48 @@ def test_blocks_do_not_depend_on_batches(sizes):
     assert 1 <= len(blocks[-1][0]) <= 100
 
 
-@given(
-    st.lists(st.integers(1, 40), min_size=1, max_size=8),
-    st.sampled_from([0, 500, 2000, 10**9]),
-    st.sampled_from([np.float64, np.float32, np.uint8]),
-    st.sampled_from([(), (1,), (3,)]),
-)
-def test_what_comes_out_is_what_went_in(sizes, room, dtype, shape):
-    total = sum(sizes)
-    matrix = np.random.default_rng(total).normal(size=(total, 3))
-    others = np.random.default_rng(total).integers(0, 200, size=(total, *shape)).astype(dtype)
-    edges = np.cumsum([0, *sizes])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader, "SPOOL_ABOVE_BYTES", room)
-        kept = Spool()
-        for start, end in itertools.pairwise(edges):
-            # A view with gaps between its rows, as a column of a wider table is.
-            kept.append((np.repeat(matrix[start:end], 2, axis=0)[::2], others[start:end]))
-        first, second = kept.together()
-    assert kept.count == total
-    assert second.dtype == dtype
-    np.testing.assert_array_equal(first, matrix)
-    np.testing.assert_array_equal(second, others)
+def e_step():
+    """One of two patterns, whose sums have other last bits in another order."""
+    return functools.partial(
+        gaussian_statistics,
+        log_weights=np.log([0.3, 0.7]),
+        means=np.array([[0.0, 0.5, 1.0], [1.0, 0.0, -1.0]]),
+        precision_choleskys=np.stack([np.eye(3), 1.5 * np.eye(3)]),
+        log_dets=np.array([0.0, 6 * np.log(1.5)]),
+    )
 
 
-def test_files_have_no_name_and_end_with_the_rows(no_room, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    kept = Spool()
-    kept.append((np.ones((100, 5)), np.ones((100, 1))))
-    assert list(tmp_path.iterdir()) == []
-    opened = {os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")}
-    assert any(path.startswith(str(tmp_path)) for path in opened)
-    matrix, _ = kept.together()
-    del kept, _
-    assert matrix.sum() == 500
-    del matrix
-    opened = {os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")}
-    assert not any(path.startswith(str(tmp_path)) for path in opened)
+@pytest.mark.parametrize("batch_rows", [5000, TREE_BLOCK_ROWS, 100_000])
+def test_totals_have_the_same_bits_in_any_batches(batch_rows):
+    matrix = np.random.default_rng(0).normal(size=(2 * TREE_BLOCK_ROWS + 12345, 3))
+    parts = [(matrix[start : start + batch_rows],) for start in range(0, len(matrix), batch_rows)]
+    total = Rows(lambda: parts, len(matrix), 3).total(e_step())
+    for ours, theirs in zip(total, e_step()(matrix), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_total_holds_one_block():
+    """Parts are asked for one by one: a source without end is not read ahead of its use."""
+    asked, seen = [], []
+
+    def parts():
+        for index in range(20):
+            asked.append(index)
+            yield (np.zeros((TREE_BLOCK_ROWS // 2, 3)),)
+
+    def function(block):
+        seen.append(len(asked))
+        return len(block)
+
+    assert Rows(parts, 10 * TREE_BLOCK_ROWS, 3).total(function) == 10 * TREE_BLOCK_ROWS
+    assert seen == list(range(2, 21, 2))
+
+
+def test_parts_must_have_the_same_columns():
+    with pytest.raises(DataError, match="has 2 columns, those before it 3"):
+        Rows(lambda: [(np.ones((2, 3)),), (np.ones((2, 2)),)], 4, 3).total(len)
+    with pytest.raises(DataError, match="no rows"):
+        Rows.held(np.empty((0, 3))).total(len)
 
 
 @pytest.mark.parametrize(("method", "delta"), [("objective", 0.0), ("output", 1e-6), ("mean", 0.0), ("descent", 1e-6)])
@@ -227,13 +234,13 @@ def test_rows_of_a_file_are_kept_between_passes_where_there_is_room(tmp_path, mo
     many_times = {}
     for name, settings in {
         "memory": {},
-        "file": {"SPOOL_ABOVE_BYTES": 0},
-        "too many": {"MOST_KEPT_BYTES": 1000},
-        "full": {"SPOOL_ABOVE_BYTES": 0, "tempfile.TemporaryFile": lambda prefix: open("/dev/full", "wb")},  # noqa: SIM115
+        "file": {"spool.SPOOL_ABOVE_BYTES": 0},
+        "too many": {"rows.MOST_KEPT_BYTES": 1000},
+        "full": {"spool.SPOOL_ABOVE_BYTES": 0, "spool.tempfile.TemporaryFile": lambda prefix: open("/dev/full", "wb")},  # noqa: SIM115
     }.items():
         with monkeypatch.context() as patch:
             for setting, value in settings.items():
-                patch.setattr(f"sudare.frames.rows.{setting}", value)
+                patch.setattr(f"sudare.frames.{setting}", value)
             asked.clear()
             assert clone(lean).fit(path).parameters_.tolist() == expected
             many_times[name] = len(asked) > 1
@@ -267,7 +274,7 @@ def test_memory_is_bounded_however_long_the_iterator(monkeypatch):
 
     About 1.4 MB were seen: some batches on their way, and what is held until the first is written. In memory it is 21 MB.
     """
-    monkeypatch.setattr(reader, "SPOOL_ABOVE_BYTES", 2**18)
+    monkeypatch.setattr(spool, "SPOOL_ABOVE_BYTES", 2**18)
     schema = Schema({**{f"x{index}": Number(0, 1) for index in range(20)}, "ill": Label((0, 1))})
     random = np.random.default_rng(0)
 
@@ -289,7 +296,7 @@ def test_memory_is_bounded_however_long_the_iterator(monkeypatch):
 
 def test_a_full_disk_is_told_before_anything_is_charged(no_room, tmp_path, monkeypatch):
     account = Ledger(tmp_path / "ledger.db").account("patients", epsilon=10.0)
-    monkeypatch.setattr(reader.tempfile, "TemporaryFile", lambda prefix: open("/dev/full", "wb"))  # noqa: SIM115
+    monkeypatch.setattr(spool.tempfile, "TemporaryFile", lambda prefix: open("/dev/full", "wb"))  # noqa: SIM115
     with pytest.raises(DataError, match="No space left on device"):
         PrivateLogisticRegression(1.0, schema=SCHEMA, account=account).fit(in_batches(patients(500), 100))
     assert account.spent().epsilon == 0

@@ -6,8 +6,6 @@ import copy
 import datetime
 import math
 import pickle
-import threading
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -41,9 +39,9 @@ from sudare.privacy.declared_columns import natural_bounds, written_text
 from sudare.privacy.ledger_chain import canonical_json
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from sudare.privacy.release import pass_through
-from sudare.privacy.release_content import Content
 from sudare.schema import Category, Label, Number, Person, Schema
 from sudare.statistics import PrivateHistogram, PrivateMean, PrivateStandardScaler
+from tests.privacy.test_release_parameters import mean_content
 from tests.release_kit import (
     DECLARATIONS,
     KEY,
@@ -760,197 +758,7 @@ def test_errors_at_the_door_tell_no_values(tmp_path):
         assert_tells_nothing(caught)
 
 
-# What a release must hold to be taken
-
-
-def parameters(**changes) -> dict:
-    values = {
-        "epsilon": 1.0,
-        "delta": 0.0,
-        "neighbours": "replace-one",
-        "rows": 7,
-        "columns": [["x0", {"kind": "number", "low": 0, "high": 1}], ["x1", {"kind": "number", "low": 0, "high": 2}]],
-        "person": None,
-    }
-    return {**values, **changes}
-
-
-def mean_content(tensor=(0.5, 1.5), **changes) -> Content:
-    return Content(parameters(**changes), {"mean": np.array(tensor, dtype=np.float64)}, {"mean": 0.25})
-
-
-def test_content_that_is_accepted():
-    assert PrivateMean.check_content(mean_content(), None) == Guarantee(1.0)
-    assert PrivateMean.check_content(mean_content(delta=1e-6, rows=1), "0" * 64) == Guarantee(1.0, 1e-6)
-    assert PrivateMean.check_content(mean_content(rows=2**53 - 1), "0" * 64) == Guarantee(1.0)
-    person = {"column": "p", "most_rows": 3}
-    assert PrivateMean.check_content(mean_content(person=person), "0" * 64) == Guarantee(1.0, unit="person")
-
-
-def test_parameters_of_a_learner():
-    missing = parameters()
-    del missing["rows"]
-    for wrong in ({}, missing, parameters(clipped=0)):
-        with unfit("its parameters are not those of its learner"):
-            PrivateMean.check_content(replace(mean_content(), parameters=wrong), None)
-
-
-@pytest.mark.parametrize("value", [1, "1", None, True, [1.0], 0])
-def test_parameters_that_are_not_numbers(value):
-    with unfit("a parameter is not a number"):
-        PrivateMean.check_content(mean_content(epsilon=value), None)
-    with unfit("a parameter is not a number"):
-        PrivateMean.check_content(mean_content(delta=value), None)
-
-
-@pytest.mark.parametrize("change", [{"epsilon": 0.0}, {"epsilon": -1.0}, {"delta": 1.0}, {"delta": -0.5}])
-def test_parameters_that_promise_nothing(change):
-    with pytest.raises(InvalidCost):
-        PrivateMean.check_content(mean_content(**change), None)
-
-
-@pytest.mark.parametrize("value", ["add-remove", "", None, 1, ["replace-one"], {}])
-def test_neighbours_of_a_learner(value):
-    for learner in (PrivateMean, PrivateStandardScaler):
-        with unfit("its neighbours are not those of its learner"):
-            learner.check_content(mean_content(neighbours=value, rows=None), None)
-    if value != "add-remove":
-        with unfit("its neighbours are not those of its learner"):
-            PrivateHistogram.check_content(mean_content(neighbours=value), None)
-
-
-@pytest.mark.parametrize("rows", [0, -1, 2**53, 1.0, "1", None, True, [1]])
-def test_number_of_rows(rows):
-    with unfit("its number of rows is not what its neighbours allow"):
-        PrivateMean.check_content(mean_content(rows=rows), None)
-    if rows is not None:
-        with unfit("its number of rows is not what its neighbours allow"):
-            PrivateHistogram.check_content(mean_content(neighbours="add-remove", rows=rows), None)
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        None,
-        "x0",
-        {},
-        [["x0"]],
-        [["x0", {}, {}]],
-        [[1, {}]],
-        ["x0"],
-        [["x0", {"kind": "number"}], None],
-        [{"a": 1, "b": 2}],
-    ],
-)
-def test_columns_that_are_not_declared(columns):
-    with unfit("its columns are not declared"):
-        PrivateMean.check_content(mean_content(columns=columns), None)
-
-
-NUMBER_FACTS = {"kind": "number", "low": 0, "high": 1}
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        [["x0", NUMBER_FACTS], ["x0", NUMBER_FACTS]],
-        [["x0", {**NUMBER_FACTS, "low": 0.0}]],
-        [["x0", {**NUMBER_FACTS, "unit": None}]],
-        [["x0", {**NUMBER_FACTS, "bins": [0.5, 0.75], "centre": 1.0}]],
-    ],
-)
-def test_columns_in_another_spelling(columns):
-    with unfit("its columns are not declared in canonical form"):
-        PrivateMean.check_content(mean_content(columns=columns), "0" * 64)
-
-
-@pytest.mark.parametrize("person", [{}, [], "p", {"column": "x0", "most_rows": 1}, {"column": "p", "most_rows": 0}])
-def test_persons_that_cannot_be(person):
-    with pytest.raises(SchemaError):
-        PrivateMean.check_content(mean_content(person=person), "0" * 64)
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        [["x0", NUMBER_FACTS], ["x1", {"kind": "category", "values": ["a", "b"]}]],
-        [["x0", NUMBER_FACTS], ["x1", {"kind": "label", "classes": [0, 1]}]],
-        [["x0", {**NUMBER_FACTS, "missing": "centre"}], ["x1", NUMBER_FACTS]],
-    ],
-)
-def test_columns_that_a_learner_does_not_take(columns):
-    with unfit("its columns are not those of its learner"):
-        PrivateMean.check_content(mean_content(columns=columns), "0" * 64)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"columns": [["x1", NUMBER_FACTS], ["x0", NUMBER_FACTS]]},
-        {"columns": [["x0", NUMBER_FACTS], ["x2", NUMBER_FACTS]]},
-        {"columns": [["a", NUMBER_FACTS], ["b", NUMBER_FACTS]]},
-        {"person": {"column": "p", "most_rows": 1}},
-    ],
-)
-def test_columns_that_bounds_do_not_make(changes):
-    PrivateMean.check_content(mean_content((0.5, 0.5), **changes), "0" * 64)
-    with unfit("its columns are not those of its learner"):
-        PrivateMean.check_content(mean_content((0.5, 0.5), **changes), None)
-
-
-def test_categories_do_not_come_from_bounds():
-    columns = [["x0", {"kind": "category", "values": ["a", "b"]}]]
-    content = Content(parameters(columns=columns), {"counts": np.array([1, 2])}, {"counts": None})
-    assert PrivateHistogram.check_content(content, "0" * 64) == Guarantee(1.0)
-    with unfit("its columns are not those of its learner"):
-        PrivateHistogram.check_content(content, None)
-
-
-def test_tensors_of_a_learner():
-    for tensors in ({}, {"mean": np.ones(3)}, {"mean": np.array([0, 1])}, {"mean": np.ones(2), "b": np.ones(2)}):
-        with unfit("its tensors do not have the shapes and types of its learner"):
-            PrivateMean.check_content(replace(mean_content(), tensors=tensors), None)
-
-
-@pytest.mark.parametrize("tensor", [(-0.25, 1.0), (1.25, 1.0), (0.5, 2.25), (np.nan, 1.0), (np.inf, 1.0)])
-def test_numbers_outside_of_the_bounds(tensor):
-    with unfit("its numbers lie outside of what was declared"):
-        PrivateMean.check_content(mean_content(tensor), None)
-    assert PrivateMean.check_content(mean_content((0.0, 2.0)), None) == Guarantee(1.0)
-    assert PrivateMean.check_content(mean_content((1.0, 0.0)), None) == Guarantee(1.0)
-
-
-class Sworn(PrivateMean):
-    """A mean with a parameter of its own in releases, which is 1."""
-
-    extra_parameters = ("oath",)
-
-    def _take_extra(self, parameters):
-        self.oath_ = (1,).index(parameters["oath"])
-
-
-def test_parameters_that_only_some_learners_write():
-    assert Sworn.check_content(mean_content(oath=1), None) == Guarantee(1.0)
-    assert Sworn.from_release(mean_content(oath=1), None).oath_ == 0
-    for learner, changes in (
-        (Sworn, {}),
-        (Sworn, {"oath": 2}),
-        (Sworn, {"oath": 1, "more": 1}),
-        (PrivateMean, {"oath": 1}),
-    ):
-        with unfit("its parameters are not those of its learner"):
-            learner.check_content(mean_content(**changes), None)
-
-
-@pytest.mark.parametrize("error", [InvalidParameter("x", "y"), TypeError, ValueError, KeyError, AttributeError])
-def test_learners_that_cannot_be_made_of_a_content(error, monkeypatch):
-    def failing(*_):
-        raise error
-
-    for hook in ("_take_extra", "check_numbers"):
-        with monkeypatch.context() as patch, unfit("its parameters are not those of its learner"):
-            patch.setattr(PrivateMean, hook, failing)
-            PrivateMean.check_content(mean_content(), None)
+# Models from releases
 
 
 def test_model_from_content_by_bounds():
@@ -979,59 +787,11 @@ def test_model_from_content_by_schema():
     assert model.n_features_in_ == 2
 
 
-def test_a_fit_within_a_fit_of_the_same_thread_goes_on_and_leaves_nothing():
-    class Twice(PrivateMean):
-        """Calls the fit it is derived from."""
-
-        def fit(self, X, y=None):
-            super().fit(X, y)
-            return super().fit(X, y)
-
-    model = Twice(bounds=(0, 1)).fit(np.ones((3, 1)))
-    with pytest.raises(DataError):
-        model.fit(np.full((3, 1), np.nan))
-    assert not room._FITTING
-    assert PrivateMean.fit.__doc__ == "Charge, then compute the noisy means."
-
-
-def test_what_one_thread_fits_no_other_does(tmp_path):
-    account = Ledger(tmp_path / "threads.db").account("patients", epsilon=1.0)
-    model = PrivateMean(bounds=(0, 1), account=account)
-    refused = []
-
-    def fitted():
-        try:
-            model.fit(np.ones((3, 1)))
-        except InvalidParameter as error:
-            refused.append(str(error))
-
-    other = threading.Thread(target=fitted)
-    with room.no_other_thread_fits(model):
-        other.start()
-        other.join()
-        clone(model).fit(np.ones((3, 1)))
-    assert refused == [
-        "This PrivateMean is being fitted by another thread; nothing was charged. "
-        "Fit a clone of it (sklearn.base.clone) in every thread."
-    ]
-    assert account.spent() == (1.0, 0.0)
-    assert not room._FITTING
-
-
 def test_released_values_lie_within():
     room.check_within(np.array([0.0, 1.0]), 0.0, np.array([1.0, 1.0]))
     for values in ([0.0, 1.1], [-0.1, 1.0], [math.nan]):
         with unfit("its numbers lie outside of what was declared"):
             room.check_within(np.array(values), 0.0, 1.0)
-
-
-def test_an_account_pays_for_nothing_that_a_replaced_method_computes(tmp_path):
-    account = Ledger(tmp_path / "replaced.db").account("replaced", epsilon=1.0)
-    model = PrivateMean(0.5, bounds=(0, 1), account=account)
-    model.plan = lambda rows, declared: None
-    with pytest.raises(InvalidParameter, match="plan was replaced"):
-        model.fit(np.full((4, 1), 0.5))
-    assert account.spent().epsilon == 0
 
 
 class Client:

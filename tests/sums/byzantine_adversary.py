@@ -217,7 +217,8 @@ class Adversary:
         draw = self.draw
         kind = draw.randrange(6)
         if kind == 0 or not value:
-            return draw.choice((b"", draw.randbytes(draw.randrange(1, 100)), bytes(50_000)))
+            named = bitmap(self.some_members(), self.world.setting.members)
+            return draw.choice((b"", draw.randbytes(draw.randrange(1, 100)), bytes(50_000), named))
         if kind == 1:
             return value[: draw.randrange(len(value))]
         if kind == 2:
@@ -342,7 +343,7 @@ class Adversary:
             Opened: lambda: Opened(words, self.statement(attempt, "total")),
             Passed: lambda: Passed(draw.randrange(4), words, draw.choice((None, words))),
             Heard: lambda: Heard(self.statement(attempt, "heard"), draw.choice((None, self.statement(attempt)))),
-            Advertised: lambda: Advertised(self.statement(attempt, "keys")),
+            Advertised: lambda: Advertised(self.statement(attempt, "keys"), bitmap(self.many_members(), count)),
             Voted: lambda: Voted(self.statement(attempt, "vote")),
             Revealed: lambda: Revealed(self.statement(attempt, "shares")),
         }

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums import blame, masks
 from sudare.sums.blame import MEANINGS, Contradiction, Transcript, broken_rules, contradictions
-from sudare.sums.context import Participant, Roster, SumContext, bitmap, set_digest
+from sudare.sums.context import Participant, RelayedSumContext, Roster, SumContext, bitmap, set_digest
 from sudare.sums.keys import PublicKeys
 from sudare.sums.masks import mask_secret, self_seed
 from sudare.sums.messages import (
@@ -593,6 +593,21 @@ def test_many_sums_with_endless_attempts_neither_hold_blame_up_nor_hide_a_lie(mo
     endless = [Transcript(replace(CONTEXT, iteration=number, attempt=10**15), ()) for number in range(100)]
     assert [each.liar for each in contradictions([*endless[:1], *own, *endless[1:]])] == [f"m{COLLECTOR}"]
     assert len(looked_at) <= 500 + len(endless) + len(own)
+
+
+def test_keys_are_looked_at_once_however_many_attempts_a_file_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {each.name: getattr(CONTEXT, each.name) for each in fields(CONTEXT)}
+    where = RelayedSumContext(**{**values, "attempt": 10**15, "relay": keys_of(7).public})
+    monkeypatch.setattr(blame, "_MOST_CONTEXTS", 300)
+    checked: list[Roster] = []
+    true = Roster.__post_init__
+    monkeypatch.setattr(Roster, "__post_init__", lambda self: (checked.append(self), true(self))[1])
+    received = [
+        Transcript.from_bytes(Transcript(replace(where, iteration=number), ()).to_bytes()) for number in range(3)
+    ]
+    assert contradictions(received) == []
+    # Of each transcript that came: once its members, once with the relay.
+    assert len(checked) <= 2 * len(received)
 
 
 # What is kept

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, MessageMalformed, SumError
 from sudare.sums import secure_sum
 from sudare.sums.blame import Transcript, contradictions
 from sudare.sums.context import Participant, RelayedSumContext, SumContext
 from sudare.sums.keys import PublicKeys
-from sudare.sums.messages import Heard, Included, Message, Opened, Passed, heard_content
+from sudare.sums.messages import Advertised, Heard, Included, Message, Passed, Voted, heard_content
 from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.relay_collector import RelayCollector, RelayState
@@ -22,6 +23,8 @@ from sudare.sums.simulation import simulate
 from sudare.sums.statements import KINDS, holds, stated
 from tests.sums.parties import SPARSE, context, in_any_order, keys_of, outcome, participants, parties, random_words
 
+Words = NDArray[np.uint64]
+EVERYONE = frozenset(range(5))
 CASES = {"least": (3, 2, None), "complete": (6, 4, None), "sparse": (9, 7, SPARSE)}
 
 
@@ -216,34 +219,94 @@ def test_a_relay_that_is_restarted_after_any_message_sends_the_same_bytes(name: 
     assert sent[False] == sent[True]
 
 
-def test_another_attempt_includes_those_whom_members_may_have_voted_for_or_nobody() -> None:
-    where, words = relayed(5, 3), random_words(5, 2)
-    first = RelayCollector(relay_in(where), 2)
-    members = parties(where, words)
-    # Member 4 says nothing after its keys, and nobody hears the total of the other four.
-    queue = [message for each in members for message in each.begin()]
-    while queue or not isinstance(first.state.included, bytes):
+def voted_in_first_attempt(where: RelayedSumContext, words: Words, voters: frozenset[int]) -> list[Party]:
+    """Members of which these have voted for all but the last, and nobody has heard of a total."""
+    relay, members = RelayCollector(relay_in(where), 2), parties(where, words)
+    last, asked = len(members) - 1, False
+    queue = [message for each in members[:-1] for message in each.begin()]
+    while queue or not asked:
         if not queue:
-            queue += first.expire()
+            queue += relay.expire()
             continue
         message = queue.pop(0)
-        if message.receiver == 5:
-            queue += first.receive(message) if message.sender != 4 or not queue else ()
-        elif message.receiver != 4 and not isinstance(message.body, Opened):
-            queue += members[message.receiver].receive(message)
-    included = where.members_in(first.state.included)
-    assert included == frozenset(range(4))
-    again = replace(where, attempt=1)
-    second = RelayCollector(relay_in(again), 2, saved=first.state.to_bytes())
-    assert second.waits_for == included
-    others = [
+        asked |= isinstance(message.body, Included)
+        if message.receiver > last:
+            queue += relay.receive(message)
+        elif message.receiver in voters or not isinstance(message.body, Included):
+            queue += [each for each in members[message.receiver].receive(message) if not isinstance(each.body, Voted)]
+    for position, each in enumerate(members):
+        voted_for = each.state.record.voted_for
+        assert voted_for == (where.bitmap(range(last)) if position in voters else None)
+    return members
+
+
+def again(where: RelayedSumContext, words: Words, before: list[Party], there: frozenset[int]) -> list[Party]:
+    """The next attempt, with a relay that remembers nothing, among those that are there."""
+    second = replace(where, attempt=where.attempt + 1)
+    members = [
         Party(each, row, saved=member.state.to_bytes())
-        for each, row, member in zip(participants(again), words, members, strict=True)
+        for each, row, member in zip(participants(second), words, before, strict=True)
     ]
-    simulate([*others, second])
-    for each in others[:4]:
-        assert each.included == included
-        np.testing.assert_array_equal(each.total, words[:4].sum(axis=0, dtype=np.uint64))
+    simulate([*members, RelayCollector(relay_in(second), 2)], dict.fromkeys(EVERYONE - there, 0))
+    return [members[each] for each in sorted(there)]
+
+
+@pytest.mark.parametrize(
+    ("voters", "there", "included"),
+    [
+        # More have voted than may be dishonest: what they voted for, and nothing while one of it is away.
+        ({0, 1, 2, 3}, EVERYONE, {0, 1, 2, 3}),
+        ({0, 1, 2}, {0, 1, 2, 4}, None),
+        # As few as may be dishonest do not leave others out.
+        ({0}, EVERYONE, {1, 2, 3, 4}),
+        ({0}, {0, 1, 2, 3}, {0, 1, 2, 3}),
+        ({0}, {1, 2, 3, 4}, {1, 2, 3, 4}),
+        # Only three of these can vote for a set with member 4: nobody is asked to, and all can wait for the fourth.
+        ({0}, {0, 1, 2, 4}, None),
+        (set(), EVERYONE, EVERYONE),
+    ],
+)
+def test_another_attempt_is_over_members_that_can_all_vote_for_it(
+    voters: set[int], there: set[int], included: set[int] | None
+) -> None:
+    where, words = relayed(5, 4, dishonest=1), random_words(5, 2)
+    before = voted_in_first_attempt(where, words, frozenset(voters))
+    after = again(where, words, before, frozenset(there))
+    for each in after:
+        is_in = included is not None and each.participant.position in included
+        assert each.included == (included if is_in else None)
+        if is_in and included is not None:
+            np.testing.assert_array_equal(each.total, words[sorted(included)].sum(axis=0, dtype=np.uint64))
+        if included is None:
+            # No vote was asked for in vain: whoever was free is.
+            position = each.participant.position
+            assert each.state.record.voted_for == before[position].state.record.voted_for
+
+
+def test_on_a_sparse_graph_those_who_voted_in_another_attempt_are_not_asked_again() -> None:
+    where, words = relayed(9, 7, SPARSE), random_words(9, 2)
+    voted = where.bitmap(range(9))
+    relay, members = RelayCollector(relay_in(replace(where, attempt=1)), 2), parties(replace(where, attempt=1), words)
+    advertised = [each.begin()[0] for each in members]
+    assert all(each.body.votes_for == b"" for each in advertised)  # type: ignore[union-attr]
+    record = members[0].state.record
+    assert replace(record, voted_for=voted, voted_in=0).only_set_to_vote_for(relay.participant.context) == where.bitmap(
+        ()
+    )
+    # Settled before the sum, and not voted for yet.
+    assert replace(record, voted_for=voted).only_set_to_vote_for(relay.participant.context) == voted
+    spent = replace(advertised[0], body=Advertised(advertised[0].body.keys, where.bitmap(())))  # type: ignore[union-attr]
+    outgoing = [each for message in (spent, *advertised[1:]) for each in relay.receive(message)]
+    assert {each.receiver for each in outgoing} == frozenset(range(1, 9))
+
+
+def test_a_set_without_its_own_teller_is_no_honest_member_s() -> None:
+    where = relayed(5, 4)
+    relay, members = RelayCollector(relay_in(where), 2), parties(where, random_words(5, 2))
+    first = members[0].begin()[0]
+    for wrong in (where.bitmap({1, 2, 3, 4}), b"12345"):
+        relay.receive(replace(first, body=Advertised(first.body.keys, wrong)))  # type: ignore[union-attr]
+        assert relay.waits_for == {1, 2, 3, 4}
 
 
 def test_saved_state_is_of_the_same_input() -> None:

@@ -24,7 +24,9 @@ def blame(
     others: Annotated[
         list[Path] | None,
         typer.Option(
-            "--with", metavar="FILE", help="Transcripts that another member wrote with --output; may be repeated."
+            "--with",
+            metavar="FILE",
+            help="Transcripts that another member wrote with --output, or a relay with `sudare relay transcripts`; may be repeated.",
         ),
     ] = None,
     output: Annotated[

@@ -155,6 +155,45 @@ def _collect(collecting: RelayNode, kit: Path, listen: str, stopped: threading.E
         transport.close()
 
 
+@app.command("transcripts")
+@reported
+def transcripts(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="A task of the agreement, by its name.")],
+    agreement: Annotated[
+        Path, typer.Option("--agreement", metavar="FILE", help="The agreement (TOML) whose sums this relay collects.")
+    ] = Path("agreement.toml"),
+    state: Annotated[
+        Path, typer.Option("--state", metavar="FOLDER", help="The folder that the relay was given with --state.")
+    ] = Path("relay-state"),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="A new file, for members to give with --with.")
+    ] = Path("relay.transcripts"),
+    as_json: AsJson = False,
+) -> None:
+    """Write what was signed in a task's sums, as this relay kept it, for members: sudare consortium blame TASK --with FILE."""
+    from sudare.consortium.agreement.agreement import Agreement
+    from sudare.consortium.collector_node import relay_task_folder
+    from sudare.consortium.tasks.sum_transcripts import own_transcripts, write_transcripts
+
+    found = Agreement.load(agreement)
+    found.task(task)
+    kept = own_transcripts(relay_task_folder(state, found, task))
+    write_transcripts(output, kept)
+    values = {
+        "task": task,
+        "agreement": found.digest,
+        "sums": len(kept),
+        "statements": sum(len(each.statements) for each in kept),
+        "output": str(output),
+    }
+    answer(
+        values,
+        as_json,
+        f"Wrote {output}: {values['statements']} signed statements in {values['sums']} sums of {task}, no totals and no addends.",
+        f"Members look at it with: sudare consortium blame {task} --with {output}",
+    )
+
+
 def _say(text: str) -> None:
     sys.stderr.write(f"{escaped_for_terminal(text)}\n")
     sys.stderr.flush()

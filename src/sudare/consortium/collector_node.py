@@ -34,6 +34,11 @@ _LOOK_SECONDS: Final = 0.5
 _AGAIN_SECONDS: Final = 30.0
 
 
+def relay_task_folder(state_folder: Path, agreement: Agreement, task: str) -> Path:
+    """Where a relay keeps what it must not forget of a task's sums, and its transcripts."""
+    return state_folder / "tasks" / agreement.digest[:16] / task
+
+
 @dataclass
 class RelayNode:
     """The relay as collector of an agreement's sums, for one life of its process."""
@@ -103,10 +108,9 @@ class RelayNode:
         """Take part in the sums of a task, as far as its store says."""
         agreement = self.agreement
         counts = agreement.threshold, agreement.dishonest
-        group = SumGroup(
-            agreement.digest, agreement.member_names, RELAY_NAME, self._sum_keys, *counts, relay_collects=True
-        )
-        store = CheckpointStore(self.state_folder / "tasks" / agreement.digest[:16] / task)
+        who = agreement.digest, agreement.member_names, RELAY_NAME, self._sum_keys
+        group = SumGroup(*who, *counts, relay_collects=True, signed=self._keys.for_sums)
+        store = CheckpointStore(relay_task_folder(self.state_folder, agreement, task))
         known = self.dispatcher.session.known_publics
         self.tasks[task] = RelayedSums(task, group, store, known, agreement.deadlines.round_seconds)
         self.dispatcher.start(self.tasks[task], now)

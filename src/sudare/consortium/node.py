@@ -93,7 +93,9 @@ class Node:
         session = Session(self.member.name, identity, sum_keys.public, pins_of(self.agreement, keys))
         self.dispatcher = MessageDispatcher(session, [task.name for task in self.agreement.tasks])
         of_members = {name: keys[name] for name in self.agreement.member_names}
-        self._environment = TaskEnvironment(self.member, self.agreement, identity, sum_keys, of_members, session)
+        self._environment = TaskEnvironment(
+            self.member, self.agreement, identity, sum_keys, of_members, self._keys.for_sums, session
+        )
         self._workers = ThreadPoolExecutor(1, thread_name_prefix="prepare")
         self._looked_at, self._started_at = float("-inf"), self.clock()
         self._present: frozenset[str] = frozenset()

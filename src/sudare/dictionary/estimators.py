@@ -32,7 +32,7 @@ from sudare.dictionary.single_member_pattern import OwnPart
 from sudare.dictionary.training import SimulatedTraining, member_part, simulated, trained
 from sudare.errors import DataError, InvalidParameter
 from sudare.frames.person_rows import kept_persons
-from sudare.frames.rows import steadied
+from sudare.frames.sources import steadied
 from sudare.parameter_checks import Numbers
 from sudare.privacy.declared_columns import promise
 from sudare.privacy.guarantee import DEFAULT_DELTA, Guarantee, checked_delta, checked_epsilon

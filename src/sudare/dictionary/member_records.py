@@ -18,7 +18,8 @@ from sudare.dictionary.families import Family
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames import column_types
 from sudare.frames.fixed_tree import Sum
-from sudare.frames.rows import Rows, checked_rows, in_memory, is_stored
+from sudare.frames.rows import Rows, checked_rows
+from sudare.frames.sources import in_memory, is_in_memory, is_stored
 from sudare.privacy.declared_columns import given_bounds
 from sudare.schema import Category, Column, Number, Schema
 from sudare.schema.column_values import clipped_numbers, codes, declared_numbers, numbers
@@ -127,7 +128,7 @@ def opened_members(
 
 def checked_members(members: object) -> list[Any]:
     """The members' tables. Raise InvalidParameter where they are not a list."""
-    if is_stored(members) or hasattr(members, "shape") or not isinstance(members, Sequence):
+    if not is_in_memory(members) or hasattr(members, "shape") or not isinstance(members, Sequence):
         raise InvalidParameter(
             "fit takes a list with one table or path per member.", "Wrap a single table: fit([X]); split others first."
         )

@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.weights import cached_rows
-from sudare.frames.rows import in_memory
+from sudare.frames.sources import in_memory
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.privacy import Guarantee, Release
 from sudare.schema import Schema, Table, as_table, encode

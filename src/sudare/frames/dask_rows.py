@@ -1,27 +1,22 @@
 """Rows that the workers of a Dask cluster read, check and keep: functions go there, sums come back.
 
 Each worker reads its own shards (`frames.shards`), encodes them and keeps the encoded rows, packed, between passes. What was held by a worker
-that is gone is read again by another one. A task never fails: what went wrong comes back as a value, in the words of the local reader, so
-that no log of a worker and no traceback shows records. Noise is drawn, and the ledger written, by the caller alone.
+that is gone is read again by another one. Tasks never fail (`frames.worker_answers`). Noise is drawn, and the ledger written, by the caller alone.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
-import operator
 import os
-import re
-import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.errors import ClusterFailed, DataError, ExtraMissing, InvalidParameter, SourceUnreadable, SudareError
+from sudare.errors import InvalidParameter
+from sudare.frames.dask_clients import client_of, thread_count, wait_for_workers, workers_died
 from sudare.frames.fixed_point_packing import Packed, packed
 from sudare.frames.fixed_tree import BLOCK_ROWS, Node, Sum, nodes_of, total_of
 from sudare.frames.rows import (
@@ -31,45 +26,27 @@ from sudare.frames.rows import (
     Tallied,
     added,
     array_width,
+    changed_source,
     check_persons,
     checked_rows,
     cut,
     fixed_blocks,
-    is_stored,
     tallied,
     with_beside,
 )
-from sudare.frames.shards import Shard, shards_of
-from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, has_local_files, row_count
-from sudare.schema import Schema, Table
+from sudare.frames.shards import shards_of
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, has_local_files, is_stored, row_count
+from sudare.frames.worker_answers import WorkerReader, checked_answer, guarded
+from sudare.schema import Schema
 from sudare.schema.frame_conversion import attempt, no_rows
 
 Result = TypeVar("Result")
 
-_VERSION: Final = version("sudare")
 # So many shards for each thread: fewer leave threads waiting for the last one, more cost messages.
 _SHARDS_PER_THREAD: Final = 4
 _MOST_SHARD_ROWS: Final = 2**22
 # A worker that dies takes its task with it; a task that so many workers died of is not tried again.
 _MOST_TRIES: Final = 4
-# How long a scheduler may take to answer.
-CONNECTION_SECONDS: Final = 5
-_ADDRESS: Final = re.compile(
-    r"(?:(?:tcp|tls|ws|wss|ucx)://)?(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(?P<port>\d{1,5})/?"
-)
-# Clients that were made here, by the address of their scheduler.
-_CLIENTS: Final[dict[str | None, Any]] = {}
-
-
-class _Failure(NamedTuple):
-    """What went wrong at a worker."""
-
-    kind: type[SudareError]
-    problem: str
-    remedy: str
-
-    def error(self) -> SudareError:
-        return self.kind(self.problem, self.remedy)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,15 +56,15 @@ class _Kept:
     blocks: list[tuple[Packed, ...]]
     count: int
     width: int
-    tally: Counts | None
+    tally: Counts | None = None
 
     @classmethod
-    def of(cls, parts: Iterable[Arrays], tally: Counts | None = None) -> _Kept:
+    def of(cls, parts: Iterable[Arrays]) -> _Kept:
         count, width, blocks = 0, 0, []
         for block in fixed_blocks(parts, BLOCK_ROWS):
             count, width = count + len(block[0]), array_width(block[0])
             blocks.append(tuple(map(packed, block)))
-        return cls(blocks, count, width, tally)
+        return cls(blocks, count, width)
 
     def arrays(self) -> Iterator[Arrays]:
         return (tuple(array.unpacked() for array in block) for block in self.blocks)
@@ -100,89 +77,22 @@ class _Kept:
         return f"<{self.count} rows>"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Reader:
-    """How a worker reads a shard: what it makes of each table, and which columns that needs."""
+def _kept_by(reader: WorkerReader, shard: Any) -> _Kept:
+    """The encoded rows of a shard."""
+    tallies: list[Counts] = []
 
-    function: Callable[[Any], Any]
-    schema: Schema | None
-    columns: Sequence[str] | None
-    batch_rows: int
-    # The folder that the caller's path begins in, where it is not a whole path: errors tell it as it was given.
-    folder: str = ""
-    caller_version: str = _VERSION
+    def parts() -> Iterator[Arrays]:
+        for made in map(tallied, reader.made_of(shard)):
+            tallies.append(made.tally)
+            yield made.arrays
 
-    def kept(self, shard: Any) -> _Kept:
-        """The encoded rows."""
-        tallies: list[Counts] = []
-
-        def parts() -> Iterator[Arrays]:
-            for each in self._made(shard):
-                made = tallied(each)
-                tallies.append(made.tally)
-                yield made.arrays
-
-        kept = _Kept.of(parts())
-        return _Kept(kept.blocks, kept.count, kept.width, np.sum(tallies, axis=0) if tallies else None)
-
-    def added(self, shard: Any) -> list[Any]:
-        """The sum over all tables; nothing where there is none."""
-        total: list[Any] = []
-        for part in self._made(shard):
-            total = [total[0] + part] if total else [part]
-        return total
-
-    def _made(self, shard: Any) -> Iterator[Any]:
-        """What the function makes of each table."""
-        try:
-            yield from map(self.function, self._tables(shard))
-        except SudareError as error:
-            found = error
-        else:
-            return
-        raise type(found)(found.problem.replace(self.folder, "") if self.folder else found.problem, found.remedy)
-
-    def _tables(self, shard: Any) -> Iterator[Table]:
-        if self.caller_version != _VERSION:
-            raise InvalidParameter(
-                f"A worker of the cluster runs sudare {_VERSION}, the caller {self.caller_version}.",
-                "Install the same version everywhere: another one may give other bits.",
-            )
-        if not isinstance(shard, Shard):
-            return batches(shard, self.columns, self.batch_rows, self.schema)
-        for file in shard.files:
-            if not os.path.exists(file):
-                raise SourceUnreadable(
-                    f"A worker of the cluster does not find {os.fspath(file)!r}.",
-                    "Workers read the files themselves: put them where all see them under the same path.",
-                )
-        return shard.tables(self.columns, self.batch_rows, self.schema)
-
-    def __repr__(self) -> str:
-        return "<a reader of rows>"
+    kept = _Kept.of(parts())
+    return replace(kept, tally=np.sum(tallies, axis=0) if tallies else None)
 
 
-class _Facts(NamedTuple):
-    rows: int
-    width: int
-    tally: Counts | None
-
-
-def guarded(function: Callable[..., Result], *arguments: Any) -> Result | _Failure:
-    """What a function returns, or why it did not; a task that raised would be logged with its arguments."""
-    failed = next((argument for argument in arguments if isinstance(argument, _Failure)), None)
-    if failed is not None:
-        return failed
-    try:
-        return function(*arguments)
-    except SudareError as error:
-        return _Failure(type(error), error.problem, error.remedy)
-    except Exception as error:  # noqa: BLE001 - libraries quote values in their messages, so only the kind is told
-        return _Failure(ClusterFailed, f"A worker failed ({type(error).__name__}).", ClusterFailed.help)
-
-
-def _facts(kept: _Kept) -> _Facts:
-    return _Facts(kept.count, kept.width, kept.tally)
+def _facts(kept: _Kept) -> _Kept:
+    """What is known about encoded rows, without them."""
+    return replace(kept, blocks=[])
 
 
 def _head(kept: _Kept, rows: int) -> _Kept:
@@ -223,7 +133,7 @@ class _Question(Generic[Sum]):
 
     def nodes(self, kept: _Kept) -> list[Node[Sum]]:
         if kept.count != self.rows:
-            raise _changed()
+            raise changed_source()
         blocks = kept.arrays()
         if self.first_rows is not None:
             blocks = (cut(block, self.first_rows) for block in itertools.islice(blocks, 1))
@@ -277,7 +187,7 @@ def _answers(client: Any, pieces: Sequence[_Piece], functions: Sequence[Callable
     found: dict[int, Result] = {}
     for _ in range(_MOST_TRIES):
         asked = {
-            place: client.submit(guarded, functions[place], piece.future, pure=False, key=_key("sum"))
+            place: _submitted(client, "sum", functions[place], piece.future)
             for place, piece in enumerate(pieces)
             if place not in found
         }
@@ -289,17 +199,11 @@ def _answers(client: Any, pieces: Sequence[_Piece], functions: Sequence[Callable
                 found[place] = checked_answer(answer)
         if not lost:
             return [found[place] for place in range(len(pieces))]
-        _wait_for_workers(client)
+        wait_for_workers(client)
         for place in lost:
             if (again := pieces[place].again) is not None:
                 pieces[place].future = again()
-    raise _gone()
-
-
-def checked_answer(answer: Result | _Failure) -> Result:
-    if isinstance(answer, _Failure):
-        raise answer.error()
-    return answer
+    raise workers_died()
 
 
 def _gathered(client: Any, futures: list[Any]) -> list[Any]:
@@ -324,39 +228,13 @@ def rows_on(
     if not is_sharded(source):
         here = checked_rows(source, arrays_of, schema, columns, batch_rows)
         return sent(cluster, here.blocks(BLOCK_ROWS), None if is_stored(source) else here, here.tally)
-    client = _client(cluster)
-    loaded = _read_by_workers(client, source, Reader(arrays_of, schema, columns, batch_rows), Reader.kept)
+    client = client_of(cluster)
+    loaded = _read_by_workers(client, source, WorkerReader(arrays_of, schema, columns, batch_rows))
     pieces = [_Piece(future, 0, 0) for future in loaded]
     facts = _answers(client, pieces, [_facts] * len(pieces))
-    if sum(each.rows for each in facts) == 0:
+    if sum(each.count for each in facts) == 0:
         raise no_rows()
     return _rows_of(client, _aligned(client, pieces, facts), facts)
-
-
-def total_on(
-    cluster: Any,
-    source: Any,
-    part_of: Callable[[Any], Sum],
-    schema: Schema | None = None,
-    columns: Sequence[str] | None = None,
-    batch_rows: int = DEFAULT_BATCH_ROWS,
-) -> Sum:
-    """The sum of `part_of(table)` over the tables of a source that `is_sharded`, which workers read once and do not keep.
-
-    For whole numbers, and others that add up without rounding: how the source is cut into tables does not matter to those.
-    Raise DataError where there are no rows, PersonRowsExceeded where a person has more than the schema allows.
-    """
-    client = _client(cluster)
-    read = _read_by_workers(client, source, Reader(part_of, schema, columns, batch_rows), Reader.added)
-    parts: list[list[Sum]] = _answers(client, [_Piece(future, 0, 0) for future in read], [_as_it_is] * len(read))
-    found = list(itertools.chain.from_iterable(parts))
-    if not found:
-        raise no_rows()
-    return functools.reduce(operator.add, found)
-
-
-def _as_it_is(part: Any) -> Any:
-    return part
 
 
 def is_sharded(source: object) -> bool:
@@ -371,9 +249,9 @@ def _is_partitioned(source: object) -> bool:
     return type(source).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(source, "to_delayed")
 
 
-def _read_by_workers(client: Any, source: Any, reader: Reader, way: Callable[[Reader, Any], Any]) -> list[Any]:
-    """What the reader makes of each shard, in the order of the shards, as futures."""
-    threads = _threads(client)
+def _read_by_workers(client: Any, source: Any, reader: WorkerReader) -> list[Any]:
+    """The encoded rows of each shard, in the order of the shards, as futures."""
+    threads = thread_count(client)
     if _is_partitioned(source):
         from dask.delayed import delayed
 
@@ -383,20 +261,20 @@ def _read_by_workers(client: Any, source: Any, reader: Reader, way: Callable[[Re
                 "Write it to Parquet files, and give their path.",
             )
         read = delayed(guarded, pure=False)
-        found: list[Any] = client.compute([read(way, reader, partition) for partition in source.to_delayed()])
+        found: list[Any] = client.compute([read(_kept_by, reader, partition) for partition in source.to_delayed()])
         return found
     check_persons(source, reader.schema)
     if not os.path.isabs(os.fspath(source)):
         reader = replace(reader, folder=os.path.join(os.getcwd(), ""))
     wanted = -(-(row_count(source) or 0) // (threads * _SHARDS_PER_THREAD))
     shards = shards_of(source, min(max(wanted, BLOCK_ROWS), _MOST_SHARD_ROWS))
-    return [_submitted(client, "read", way, reader, shard) for shard in shards]
+    return [_submitted(client, "read", _kept_by, reader, shard) for shard in shards]
 
 
 def sent(cluster: Any, blocks: Iterable[Arrays], held: Rows | None = None, tally: Counts | None = None) -> Rows:
     """Rows that were read here, in blocks of `BLOCK_ROWS`, kept by workers from now on; sent again from `held` where one is lost."""
-    client = _client(cluster)
-    _threads(client)
+    client = client_of(cluster)
+    thread_count(client)
     pieces, start, width = [], 0, 0
     for block in blocks:
         rows, width = len(block[0]), array_width(block[0])
@@ -405,7 +283,7 @@ def sent(cluster: Any, blocks: Iterable[Arrays], held: Rows | None = None, tally
         start += rows
     if not pieces:
         raise no_rows()
-    return _rows_of(client, pieces, [_Facts(start, width, tally)])
+    return _rows_of(client, pieces, [_Kept([], start, width, tally)])
 
 
 def _again(client: Any, held: Rows, start: int) -> Callable[[], Any]:
@@ -424,11 +302,11 @@ def _scattered(client: Any, block: Arrays) -> Any:
         future = attempt(lambda: client.scatter(kept, hash=False))
         if future is not None:
             return future
-        _wait_for_workers(client)
-    raise _gone()
+        wait_for_workers(client)
+    raise workers_died()
 
 
-def _rows_of(client: Any, pieces: Sequence[_Piece], facts: Sequence[_Facts]) -> ClusterRows:
+def _rows_of(client: Any, pieces: Sequence[_Piece], facts: Sequence[_Kept]) -> ClusterRows:
     tally: Counts | None = None
     for each in facts:
         tally = tally if each.tally is None else added(tally, each.tally)
@@ -437,12 +315,12 @@ def _rows_of(client: Any, pieces: Sequence[_Piece], facts: Sequence[_Facts]) -> 
         raise InvalidParameter("The rows are kept by a cluster; this needs them here.", "Leave `cluster` out.")
 
     width = max(each.width for each in facts)
-    return ClusterRows(nowhere, sum(each.rows for each in facts), width, tally, pieces, client)
+    return ClusterRows(nowhere, sum(each.count for each in facts), width, tally, pieces, client)
 
 
-def _aligned(client: Any, pieces: list[_Piece], facts: Sequence[_Facts]) -> list[_Piece]:
+def _aligned(client: Any, pieces: list[_Piece], facts: Sequence[_Kept]) -> list[_Piece]:
     """The same rows in pieces that begin at multiples of `BLOCK_ROWS`: a piece gives its first rows to the one before it where it must."""
-    counts = [each.rows for each in facts]
+    counts = [each.count for each in facts]
     begins = [0, *itertools.accumulate(counts)]
     total = begins[-1]
     cuts = [min(-(-begin // BLOCK_ROWS) * BLOCK_ROWS, total) for begin in begins]
@@ -470,74 +348,3 @@ def _submitted(client: Any, name: str, function: Callable[..., Any], *arguments:
 def _key(name: str) -> str:
     """A name for the dashboard that tells nothing."""
     return f"sudare-{name}-{os.urandom(12).hex()}"
-
-
-def _threads(client: Any) -> int:
-    threads = int(sum(client.nthreads().values()))
-    if not threads:
-        raise InvalidParameter("The cluster has no workers.", "Start at least one worker first.")
-    return threads
-
-
-def _wait_for_workers(client: Any) -> None:
-    if attempt(lambda: client.wait_for_workers(1, timeout=30) or True) is None:
-        raise _gone()
-
-
-def _gone() -> ClusterFailed:
-    return ClusterFailed("Workers of the cluster died while they added rows.", ClusterFailed.help)
-
-
-def _changed() -> DataError:
-    return DataError(
-        "The source had another number of rows when it was read again.",
-        "Give a copy that nobody changes meanwhile. What was charged stays charged.",
-    )
-
-
-def _client(cluster: Any) -> Any:
-    """A client of the cluster. One that is made here is used again for the same cluster, and closed when the process ends."""
-    try:
-        import distributed
-    except ImportError:
-        raise ExtraMissing(
-            "Sums on a cluster need dask.distributed, which is not installed.",
-            "Install it: pip install 'sudare[consortium]'",
-        ) from None
-    client_class: Any = distributed.Client
-    if isinstance(cluster, client_class):
-        return cluster
-    address = cluster if isinstance(cluster, str) else getattr(cluster, "scheduler_address", None)
-    made = _CLIENTS.get(address)
-    if made is not None and made.status == "running":
-        return made
-    if isinstance(cluster, str) and not cluster.startswith("inproc://"):
-        _check_answers(cluster)
-    client = attempt(lambda: client_class(cluster, set_as_default=False, timeout=CONNECTION_SECONDS))
-    if client is None or not isinstance(address, str):
-        raise _unreachable()
-    _CLIENTS[address] = client
-    return client
-
-
-def _check_answers(address: str) -> None:
-    """Raise InvalidParameter unless the text is a scheduler's address at which something answers.
-
-    It is looked at before a client is made: one that cannot connect goes on trying after it was given up, and prints what failed.
-    """
-    found = _ADDRESS.fullmatch(address.strip())
-    if found is None:
-        raise InvalidParameter(
-            "`cluster` is not the address of a scheduler.", "Write host and port, such as tls://scheduler:8786."
-        )
-    try:
-        socket.create_connection((found["host"].strip("[]"), int(found["port"])), CONNECTION_SECONDS).close()
-    except (OSError, OverflowError):
-        raise _unreachable() from None
-
-
-def _unreachable() -> InvalidParameter:
-    return InvalidParameter(
-        "`cluster` is not a cluster that can be reached.",
-        "Check that the scheduler runs. Give its address (tls://scheduler:8786), a Client or a LocalCluster.",
-    )

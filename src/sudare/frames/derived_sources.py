@@ -27,3 +27,8 @@ class MadeSource(RecordSource):
         """Where the records of all that was given are: whoever has read them into memory pays for all of it."""
         found = [source(each).origin for each in self.origins]
         return tuple(each for each in found if each is not None) or None
+
+
+def origins_of(*given: object) -> tuple[object, ...]:
+    """What these sources are made of, or themselves where they were given."""
+    return tuple(each for one in given for each in (one.origins if isinstance(one, MadeSource) else (one,)))

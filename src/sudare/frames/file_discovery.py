@@ -16,8 +16,9 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 import pyarrow.fs
 
-from sudare.errors import ExtraMissing, SourceUnreadable
+from sudare.errors import SourceUnreadable
 from sudare.frames.addresses import WILDCARD, ObjectAddress, is_address
+from sudare.optional_packages import optional_package
 from sudare.schema.frame_conversion import attempt
 
 PARQUET_ENDINGS: Final = (".parquet", ".pq")
@@ -139,7 +140,12 @@ def _state(file: DataFile) -> Any:
 def opened_store(address: ObjectAddress) -> tuple[Any, str]:
     """A file system that reads the store, and where the place of the address is in it."""
     if address.store == "memory":
-        return file_system(asked_of_store(address, lambda: _fsspec().filesystem("memory"))), f"/{address.place}"
+        fsspec = optional_package(
+            "fsspec",
+            "This kind of address is read by fsspec, which is not installed.",
+            "Install it: pip install fsspec",
+        )
+        return file_system(asked_of_store(address, lambda: fsspec.filesystem("memory"))), f"/{address.place}"
     opened: tuple[Any, str] = asked_of_store(address, lambda: pyarrow.fs.FileSystem.from_uri(address.connection))
     return opened
 
@@ -154,21 +160,11 @@ def file_system(given: Any) -> Any:
     return made
 
 
-def _fsspec() -> Any:
-    try:
-        import fsspec
-    except ImportError:
-        raise ExtraMissing(
-            "This kind of address is read by fsspec, which is not installed.", "Install it: pip install fsspec"
-        ) from None
-    return fsspec
-
-
 def asked_of_store(address: ObjectAddress | str, call: Callable[[], Found]) -> Found:
     """What a store answers. Its errors quote requests and secrets, so that only their class is told."""
     try:
         return call()
-    except (MemoryError, ExtraMissing, SourceUnreadable):
+    except (MemoryError, SourceUnreadable):
         raise
     except Exception as error:  # noqa: BLE001 - stores fail in their own ways
         failed = type(error).__name__

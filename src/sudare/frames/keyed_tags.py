@@ -77,6 +77,20 @@ def _tags_of_different(texts: pa.Array, key: bytes) -> Words:
     return state
 
 
+def with_tags(table: pa.Table, name: str, tags: Words) -> pa.Table:
+    """The table with tags in place of the persons in a column."""
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(tags))]
+    column = pa.FixedSizeBinaryArray.from_buffers(pa.binary(BLOCK_BYTES), len(tags), buffers)
+    return table.set_column(table.column_names.index(name), name, column)
+
+
+def tags_in_place(table: pa.Table, name: str) -> Words:
+    """The tags that `with_tags` put into a column."""
+    values = pa.concat_arrays(table.column(name).chunks)
+    words = np.frombuffer(values.buffers()[1], np.uint8)[BLOCK_BYTES * values.offset :]
+    return words[: BLOCK_BYTES * len(values)].view(np.uint64).reshape(-1, 2)
+
+
 def content_words(values: pa.ChunkedArray, column: Column | None, name: str, key: bytes) -> list[Words]:
     """A column as words, the same whatever its source: numbers as floats, declared values as their places, all else as tags."""
     if isinstance(column, Number):

@@ -31,7 +31,7 @@ class _LazyFrame(RecordSource):
     what = "The frame"
 
     def __init__(self, frame: Any) -> None:
-        self._frame = frame
+        self.frame = frame
 
     def batches(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
         written = self._names()
@@ -67,17 +67,17 @@ class _PolarsLazyFrame(_LazyFrame):
     what = "The lazy frame"
 
     def _written_names(self) -> Sequence[Any]:
-        return list(self._frame.collect_schema().names())
+        return list(self.frame.collect_schema().names())
 
     def _arrow_types(self) -> pa.Schema:
-        return self._frame.head(0).collect().to_arrow().schema
+        return self.frame.head(0).collect().to_arrow().schema
 
     def _parts(self, stored: list[str], batch_rows: int) -> Iterator[Any]:
         import polars
 
         # Polars takes "*" and "^…$" for patterns, also where columns are called so.
         plain = not any(name == "*" or name.startswith("^") for name in stored)
-        chosen = self._frame.select([polars.col(name) for name in stored]) if plain else self._frame
+        chosen = self.frame.select([polars.col(name) for name in stored]) if plain else self.frame
         # Without streams the whole is computed at once.
         parts = (
             chosen.collect_batches(chunk_size=batch_rows, maintain_order=True)
@@ -87,17 +87,19 @@ class _PolarsLazyFrame(_LazyFrame):
         return (part.to_arrow() for part in parts)
 
 
-class _DuckDBRelation(_LazyFrame):
+class DuckDBRelation(_LazyFrame):
+    """Rows that DuckDB computes."""
+
     what = "The relation of DuckDB"
 
     def _written_names(self) -> Sequence[Any]:
-        return list(self._frame.columns)
+        return list(self.frame.columns)
 
     def _arrow_types(self) -> pa.Schema:
-        return _arrow_reader(self._frame.limit(0), 1).read_all().schema
+        return _arrow_reader(self.frame.limit(0), 1).read_all().schema
 
     def _parts(self, stored: list[str], batch_rows: int) -> Iterator[Any]:
-        return duckdb_batches(self._frame.project(quoted_names(stored)), batch_rows)
+        return duckdb_batches(self.frame.project(quoted_names(stored)), batch_rows)
 
 
 def quoted_names(names: Sequence[str]) -> str:
@@ -124,19 +126,19 @@ class _DaskFrame(_LazyFrame):
     what = "The dataframe of Dask"
 
     def _written_names(self) -> Sequence[Any]:
-        return list(self._frame.columns)
+        return list(self.frame.columns)
 
     def _arrow_types(self) -> pa.Schema:
-        return as_table(self._frame._meta).arrow.schema
+        return as_table(self.frame._meta).arrow.schema
 
     def _parts(self, stored: list[str], batch_rows: int) -> Iterator[Any]:
-        chosen = self._frame[stored]
+        chosen = self.frame[stored]
         return (as_table(chosen.partitions[place].compute()).arrow for place in range(chosen.npartitions))
 
 
 _KINDS: dict[tuple[str, str], type[_LazyFrame]] = {
     ("polars", "LazyFrame"): _PolarsLazyFrame,
-    ("duckdb", "DuckDBPyRelation"): _DuckDBRelation,
-    ("_duckdb", "DuckDBPyRelation"): _DuckDBRelation,
+    ("duckdb", "DuckDBPyRelation"): DuckDBRelation,
+    ("_duckdb", "DuckDBPyRelation"): DuckDBRelation,
     ("dask", "DataFrame"): _DaskFrame,
 }

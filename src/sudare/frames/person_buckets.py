@@ -6,15 +6,14 @@ without a name, is tags under a key that nobody else has: no person, no value.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from typing import IO, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.errors import DataError
 from sudare.frames.keyed_tags import Words, copy_priorities
+from sudare.frames.spool import Spool
 
 PERSON_BUCKETS: Final = 64
 ROW_BUCKETS: Final = 32
@@ -29,9 +28,10 @@ class Buckets:
     def __init__(self, count: int) -> None:
         self._count = count
         self._waiting: list[tuple[Words, NDArray[np.int64]]] = []
-        self._waiting_rows, self._held_bytes = 0, 0
-        self._chunks: list[tuple[Words | tuple[int, int, int], NDArray[np.int64]]] = []
-        self._file: IO[bytes] | None = None
+        self._waiting_rows = 0
+        self._spool = Spool(HELD_BYTES, "What is counted of each person does", "Point TMPDIR at a folder with room.")
+        # Where the buckets of each sorted chunk begin among all records.
+        self._starts: list[NDArray[np.int64]] = []
 
     def append(self, records: Words, buckets: NDArray[np.int64]) -> None:
         """Add records that belong to these buckets."""
@@ -47,44 +47,20 @@ class Buckets:
         records = np.concatenate([each for each, _ in self._waiting])
         buckets = np.concatenate([each for _, each in self._waiting])
         self._waiting, self._waiting_rows = [], 0
-        order = np.argsort(buckets, kind="stable")
-        starts = np.searchsorted(buckets[order], np.arange(self._count + 1)).astype(np.int64)
-        self._chunks.append((self._stored(records[order]), starts))
-
-    def _stored(self, records: Words) -> Words | tuple[int, int, int]:
-        self._held_bytes += records.nbytes
-        if self._held_bytes <= HELD_BYTES:
-            return records
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="sudare-")  # noqa: SIM115 - open as long as its records are needed
-        place = self._file.seek(0, 2)
-        try:
-            self._file.write(records.data)
-            self._file.flush()
-        except OSError as error:
-            raise DataError(
-                f"What is counted of each person does not fit into a temporary file ({error.strerror}).",
-                "Point TMPDIR at a folder with room.",
-            ) from None
-        return place, *records.shape
+        order, starts = bucket_order(buckets, self._count)
+        self._starts.append(self._spool.count + starts)
+        self._spool.append((records[order],))
 
     def span(self, first: int, last: int) -> Words:
         """The records of the buckets from `first` to before `last`."""
-        found = [self._part(stored, int(starts[first]), int(starts[last])) for stored, starts in self._chunks]
-        return np.concatenate(found) if found else np.empty((0, 1), np.uint64)
+        if not self._starts:
+            return np.empty((0, 1), np.uint64)
+        (records,) = self._spool.together()
+        return np.concatenate([records[starts[first] : starts[last]] for starts in self._starts])
 
     def rows_in(self, first: int, last: int) -> int:
         """How many records the buckets from `first` to before `last` have."""
-        return sum(int(starts[last] - starts[first]) for _, starts in self._chunks)
-
-    def _part(self, stored: Words | tuple[int, int, int], start: int, end: int) -> Words:
-        if isinstance(stored, np.ndarray):
-            return stored[start:end]
-        place, _, words = stored
-        if self._file is None or start == end:
-            return np.empty((0, words), np.uint64)
-        self._file.seek(place + 8 * words * start)
-        return np.fromfile(self._file, np.uint64, words * (end - start)).reshape(-1, words)
+        return sum(int(starts[last] - starts[first]) for starts in self._starts)
 
 
 class PersonCounts:
@@ -101,7 +77,7 @@ class PersonCounts:
         self.rows += len(persons)
         if len(persons):
             found, counts = _counted(persons, np.ones(len(persons), np.uint64))
-            self._buckets.append(np.column_stack([found, counts]), _bits(found[:, 0], PERSON_BUCKETS))
+            self._buckets.append(np.column_stack([found, counts]), first_bits(found[:, 0], PERSON_BUCKETS))
 
     def most(self) -> int:
         """How many rows the person with most rows has."""
@@ -138,7 +114,7 @@ class RowChoice:
         """Add rows by the tags of their persons and their own."""
         places = np.arange(self.rows, self.rows + len(rows), dtype=np.uint64)
         self.rows += len(rows)
-        inner = _bits(persons[:, 0], PERSON_BUCKETS) * ROW_BUCKETS + _bits(rows, ROW_BUCKETS)
+        inner = first_bits(persons[:, 0], PERSON_BUCKETS) * ROW_BUCKETS + first_bits(rows, ROW_BUCKETS)
         self._buckets.append(np.column_stack([persons, rows, places]), inner)
 
     def kept(self, most_rows: int) -> NDArray[np.uint8]:
@@ -163,7 +139,7 @@ class RowChoice:
             records = self._buckets.span(number, number + step)
             if len(records):
                 ordered = records[np.lexsort((records[:, 2], records[:, 1], records[:, 0]))]
-                copies = _place_in_group(_is_first(ordered[:, :3]))
+                copies = _place_in_group(begins_group(ordered[:, :3]))
                 yield ordered, copy_priorities(ordered[:, 2], copies, self._key)
 
 
@@ -179,12 +155,18 @@ def sequence_check(persons: Words, start: int, before: int) -> int:
     return (before + int((persons[:, 0] * odd).sum(dtype=np.uint64))) % 2**64
 
 
-def _bits(words: Words, buckets: int) -> NDArray[np.int64]:
+def bucket_order(buckets: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The places of records sorted by their buckets, and where each of so many buckets begins and the last one ends."""
+    order = np.argsort(buckets, kind="stable")
+    return order, np.searchsorted(buckets[order], np.arange(count + 1)).astype(np.int64)
+
+
+def first_bits(words: Words, buckets: int) -> NDArray[np.int64]:
     """The first bits of words, as numbers of so many buckets (a power of two)."""
     return (words >> np.uint64(64 - buckets.bit_length() + 1)).astype(np.int64)
 
 
-def _is_first(ordered: Words) -> NDArray[np.bool_]:
+def begins_group(ordered: Words) -> NDArray[np.bool_]:
     """Where a row differs from the one before it."""
     first = np.ones(len(ordered), np.bool_)
     first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
@@ -200,25 +182,25 @@ def _place_in_group(is_first: NDArray[np.bool_]) -> NDArray[np.int64]:
 def _counted(persons: Words, counts: Words) -> tuple[Words, Words]:
     """The different persons, and the sum of the counts of each."""
     order = np.lexsort((persons[:, 1], persons[:, 0]))
-    ordered, is_first = persons[order], _is_first(persons[order])
+    ordered, is_first = persons[order], begins_group(persons[order])
     return ordered[is_first], np.add.reduceat(counts[order], np.flatnonzero(is_first))
 
 
 def _least(limits: Words, most_rows: int) -> Words:
     """Of each person the rows with the least priorities, sorted by person and priority."""
     ordered: Words = limits[np.lexsort((limits[:, 3], limits[:, 2], limits[:, 1], limits[:, 0]))]
-    return ordered[_place_in_group(_is_first(ordered[:, :2])) < most_rows]
+    return ordered[_place_in_group(begins_group(ordered[:, :2])) < most_rows]
 
 
 def _last_of_each(limits: Words) -> Words:
     """Of each person the last one of sorted rows: the largest priority that is kept."""
-    found: Words = limits[np.append(_is_first(limits[:, :2])[1:], np.ones(min(1, len(limits)), np.bool_))]
+    found: Words = limits[np.append(begins_group(limits[:, :2])[1:], np.ones(min(1, len(limits)), np.bool_))]
     return found
 
 
 def _above(persons: Words, priorities: Words, last: Words) -> NDArray[np.bool_]:
     """Whether each row, sorted by person, has a priority above the last kept one of its person."""
-    is_first = _is_first(persons)
+    is_first = begins_group(persons)
     own = persons[is_first]
     together = np.concatenate([last[:, :2], own])
     order = np.lexsort((np.arange(len(together)), together[:, 1], together[:, 0]))

@@ -5,6 +5,7 @@ Proof of what one person can change: proofs/persons.md, "Joins".
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,10 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, SchemaError
-from sudare.frames.derived_sources import MadeSource
-from sudare.frames.keyed_tags import TagKeys, Words
-from sudare.frames.person_rows import PersonRows, TableStore, new_key, tags_in, with_tags
+from sudare.frames.derived_sources import MadeSource, origins_of
+from sudare.frames.keyed_tags import TagKeys, Words, tags_in_place, with_tags
+from sudare.frames.person_buckets import begins_group, bucket_order, first_bits
+from sudare.frames.person_rows import PersonRows, new_key, tags_in
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, column_types
+from sudare.frames.spool import TableSpool
 from sudare.frames.wanted_columns import pieces, selected
 from sudare.schema import Person, Schema, Table
 
@@ -26,7 +29,7 @@ JOIN_BUCKETS: Final = 64
 # Rows of one side that are sorted into buckets at once.
 CHUNK_ROWS: Final = 2**18
 
-Places = list[list[pa.Table | int]]
+Places = list[list[slice]]
 
 
 class PersonJoin(MadeSource):
@@ -52,7 +55,7 @@ class PersonJoin(MadeSource):
             raise InvalidParameter(
                 "most_rows is not two whole numbers from 1.", "Give the rows kept of a person on either side: (3, 4)."
             )
-        self._sides, self._key = (left, right), key or new_key()
+        self._sides, self._key, self._spool = (left, right), key or new_key(), TableSpool()
         self._person, self._bounds = schema.person, (bounds[0], bounds[1])
         self._schemas = _divided(schema, [set(column_types(side).names) for side in self._sides], self._bounds)
         self.joined_schema = _with_product(schema, bounds[0] * bounds[1])
@@ -60,9 +63,7 @@ class PersonJoin(MadeSource):
     @property
     def origins(self) -> tuple[object, ...]:
         """What an account pays for: both sources."""
-        return tuple(
-            origin for side in self._sides for origin in (side.origins if isinstance(side, MadeSource) else [side])
-        )
+        return origins_of(*self._sides)
 
     def types(self, expected: Collection[str]) -> pa.Schema:
         """The names and types of the columns, those of the left first."""
@@ -80,12 +81,8 @@ class PersonJoin(MadeSource):
                 for part in _joined(self._together(left), self._together(right), self._person.column, batch_rows):
                     yield from pieces(selected(Table(part), columns, schema), batch_rows)
 
-    def _together(self, places: list[pa.Table | int]) -> pa.Table:
-        return pa.concat_tables([self._store.get(place) for place in places], promote_options="permissive")
-
-    @cached_property
-    def _store(self) -> TableStore:
-        return TableStore()
+    def _together(self, places: list[slice]) -> pa.Table:
+        return pa.concat_tables([self._spool.get(place) for place in places], promote_options="permissive")
 
     @cached_property
     def _buckets(self) -> tuple[Places, Places]:
@@ -114,13 +111,13 @@ class PersonJoin(MadeSource):
         if not tables:
             return
         table = pa.concat_tables(tables, promote_options="permissive")
-        first = _tags_of(table, self._person.column)[:, 0] >> np.uint64(64 - JOIN_BUCKETS.bit_length() + 1)
-        order = np.argsort(first, kind="stable")
-        ordered, starts = table.take(pa.array(order)), np.searchsorted(first[order], np.arange(JOIN_BUCKETS + 1))
-        for bucket in range(JOIN_BUCKETS):
-            rows = int(starts[bucket + 1] - starts[bucket])
-            if rows:
-                found[bucket].append(self._store.put(ordered.slice(int(starts[bucket]), rows).combine_chunks()))
+        order, starts = bucket_order(
+            first_bits(tags_in_place(table, self._person.column)[:, 0], JOIN_BUCKETS), JOIN_BUCKETS
+        )
+        ordered = table.take(pa.array(order))
+        for places, (start, end) in zip(found, itertools.pairwise(starts.tolist()), strict=True):
+            if end > start:
+                places.append(self._spool.put(ordered.slice(start, end - start).combine_chunks()))
 
 
 def _divided(schema: Schema, present: list[set[str]], bounds: tuple[int, int]) -> list[Schema]:
@@ -145,17 +142,9 @@ def _with_product(schema: Schema, product: int) -> Schema:
     return replace(schema, person=Person(person.column, product))
 
 
-def _tags_of(table: pa.Table, name: str) -> Words:
-    values = table.column(name).combine_chunks()
-    values = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
-    return np.frombuffer(values.buffers()[1], np.uint64)[2 * values.offset : 2 * (values.offset + len(values))].reshape(
-        -1, 2
-    )
-
-
 def _joined(left: pa.Table, right: pa.Table, name: str, most_rows: int) -> Iterator[pa.Table]:
     """Every pair of a left and a right row with one tag, some at a time."""
-    numbers = _numbered(_tags_of(left, name), _tags_of(right, name))
+    numbers = _numbered(tags_in_place(left, name), tags_in_place(right, name))
     left_order, right_order = (np.argsort(each, kind="stable") for each in numbers)
     left_person, right_person = numbers[0][left_order], numbers[1][right_order]
     start = np.searchsorted(right_person, left_person, "left")
@@ -182,9 +171,6 @@ def _numbered(left: Words, right: Words) -> tuple[NDArray[np.int64], NDArray[np.
     """Numbers in place of tags, in the order of the tags, equal where those are."""
     both = np.concatenate([left, right])
     order = np.lexsort((both[:, 1], both[:, 0]))
-    ordered = both[order]
-    is_new = np.ones(len(both), np.int64)
-    is_new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
     numbers = np.empty(len(both), np.int64)
-    numbers[order] = np.cumsum(is_new)
+    numbers[order] = np.cumsum(begins_group(both[order]))
     return numbers[: len(left)], numbers[len(left) :]

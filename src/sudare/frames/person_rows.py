@@ -8,11 +8,10 @@ persons and, only where somebody has too many, once more to choose.
 from __future__ import annotations
 
 import secrets
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import narwhals as nw
 import numpy as np
@@ -20,25 +19,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sudare.errors import DataError
-from sudare.frames.derived_sources import MadeSource
+from sudare.frames.derived_sources import MadeSource, origins_of
 from sudare.frames.keyed_tags import (
-    BLOCK_BYTES,
     TagKeys,
     Words,
     content_words,
     person_texts,
     row_tags,
+    tags_in_place,
     tags_of_texts,
+    with_tags,
 )
 from sudare.frames.person_buckets import PersonCounts, RowChoice, sequence_check
-from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, batches, column_types
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, column_types, in_memory, is_in_memory
 from sudare.frames.sources import source as source_of
+from sudare.frames.spool import TableSpool
 from sudare.frames.wanted_columns import pieces
 from sudare.schema import Person, Schema, Table
 from sudare.schema.frame_conversion import as_column, as_table, attempt, column_names
 
-# A public number: above so many bytes, rows that come once wait in a file.
-HELD_TABLE_BYTES: Final = 2**27
 # Rows whose persons are told apart at once.
 COUNTED_ROWS: Final = 2**16
 
@@ -76,40 +75,6 @@ def kept_count(source: Any, schema: Schema) -> int:
     return rows.counts.kept(rows.person.bound)
 
 
-class TableStore:
-    """Tables that are put aside: in memory up to a public size, beyond it in a file without a name, which vanishes with the process."""
-
-    def __init__(self) -> None:
-        self._bytes = 0
-        self._file: IO[bytes] | None = None
-
-    def put(self, table: pa.Table) -> pa.Table | int:
-        """The place of a table. Raise DataError where it fits neither into memory nor into the temporary folder."""
-        self._bytes += table.nbytes
-        if self._bytes <= HELD_TABLE_BYTES:
-            return table
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="sudare-")  # noqa: SIM115 - open as long as its rows are needed
-        place = self._file.seek(0, 2)
-        try:
-            with pa.ipc.new_stream(self._file, table.schema) as stream:
-                stream.write_table(table)
-            self._file.flush()
-        except OSError as error:
-            raise DataError(
-                f"The rows do not fit into a temporary file ({error.strerror}).",
-                "Point TMPDIR at a folder with room; or give the path of a Parquet file, which is read anew at every pass.",
-            ) from None
-        return place
-
-    def get(self, place: pa.Table | int) -> pa.Table:
-        """The table at a place."""
-        if isinstance(place, pa.Table) or self._file is None:
-            return place
-        self._file.seek(place)
-        return pa.ipc.open_stream(self._file).read_all()
-
-
 @dataclass(eq=False, repr=False)
 class PersonRows:
     """The rows of a source by person, counted; which are kept is chosen for any bound."""
@@ -130,13 +95,13 @@ class PersonRows:
         if schema.person is None:
             raise ValueError("no person is declared")
         keys, counts, name = TagKeys.of(key or new_key()), PersonCounts(), schema.person.column
-        if _is_read_again(source):
+        if source_of(source).is_repeatable:
             for part in batches(source, [name], COUNTED_ROWS, schema):
                 counts.append(_tags(part, name, keys))
-        elif not _is_held(source):
+        elif not is_in_memory(source):
             source = _waiting(source, schema, keys, counts, beside)
         else:
-            source = source.table if isinstance(source, HeldTable) else source
+            source = in_memory(source)
             counts.append(_tags(as_table(source, [name], names_arrays=False), name, keys))
         return cls(source, schema, schema.person, keys, y, counts, tuple(beside))
 
@@ -146,7 +111,7 @@ class PersonRows:
             return Kept(self.source, self.y, 0)
         packed, kept = self._choice.kept(most_rows), self.counts.kept(most_rows)
         cut = self.counts.rows - kept
-        if _is_read_again(self.source):
+        if source_of(self.source).is_repeatable:
             return Kept(
                 KeptRows(self.source, self.person, packed, self.keys, self.counts, kept, most_rows), self.y, cut
             )
@@ -156,7 +121,7 @@ class PersonRows:
     @cached_property
     def _choice(self) -> RowChoice:
         choice, name = RowChoice(self.keys.copies), self.person.column
-        if _is_read_again(self.source):
+        if source_of(self.source).is_repeatable:
             for part in _read_batches(self.source, self.schema, self.beside):
                 persons = tags_in(self.source, part, name, self.keys)
                 choice.append(persons, self._row_tags(part, persons, None))
@@ -201,7 +166,7 @@ class KeptRows(MadeSource):
     @property
     def origins(self) -> tuple[object, ...]:
         """What an account pays for."""
-        return self.base.origins if isinstance(self.base, MadeSource) else (self.base,)
+        return origins_of(self.base)
 
     def __len__(self) -> int:
         return self.rows
@@ -240,20 +205,20 @@ class WaitingTables(MadeSource):
     """Tables that came once, without the names of persons, which are replaced by their tags."""
 
     origins: tuple[object, ...] = ()
-    _store: TableStore = field(default_factory=TableStore)
-    _places: list[pa.Table | int] = field(default_factory=list)
+    _spool: TableSpool = field(default_factory=TableSpool)
+    _places: list[slice] = field(default_factory=list)
 
     def append(self, table: pa.Table) -> None:
         """Add rows below the others."""
-        self._places.append(self._store.put(table))
+        self._places.append(self._spool.put(table))
 
     def types(self, expected: Collection[str]) -> pa.Schema:
         """The names and types of the columns."""
-        return self._store.get(self._places[0]).schema if self._places else pa.schema([])
+        return self._spool.get(self._places[0]).schema if self._places else pa.schema([])
 
     def batches(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
         """The rows in the order in which they came."""
-        return batches((Table(self._store.get(place)) for place in self._places), columns, batch_rows, schema)
+        return batches((Table(self._spool.get(place)) for place in self._places), columns, batch_rows, schema)
 
 
 def changed() -> DataError:
@@ -286,37 +251,15 @@ def _waiting(source: Any, schema: Schema, keys: TagKeys, counts: PersonCounts, b
     return waiting
 
 
-def with_tags(table: pa.Table, name: str, persons: Words) -> pa.Table:
-    """The table with tags in place of persons."""
-    buffers = [None, pa.py_buffer(np.ascontiguousarray(persons))]
-    tags = pa.FixedSizeBinaryArray.from_buffers(pa.binary(BLOCK_BYTES), len(persons), buffers)
-    return table.set_column(table.column_names.index(name), name, tags)
-
-
 def tags_in(source: object, table: Table, name: str, keys: TagKeys) -> Words:
     """The tags of the persons of a table of this source; those of tables that waited are there already."""
-    if not isinstance(source, WaitingTables):
-        return _tags(table, name, keys)
-    values = pa.concat_arrays(table.column(name).chunks)
-    start = BLOCK_BYTES * values.offset
-    found = np.frombuffer(values.buffers()[1], np.uint8)[start : start + BLOCK_BYTES * len(values)]
-    return found.view(np.uint64).reshape(-1, 2)
+    if isinstance(source, WaitingTables):
+        return tags_in_place(table.arrow, name)
+    return _tags(table, name, keys)
 
 
 def _tags(table: Table, name: str, keys: TagKeys) -> Words:
     return tags_of_texts(person_texts(table.column(name), name), keys.persons)
-
-
-def _is_read_again(source: Any) -> bool:
-    """Whether a source gives the same rows in the same order at every pass: files, and what is made of such."""
-    opened = source_of(source)
-    return opened.is_stored and opened.is_steady
-
-
-def _is_held(source: Any) -> bool:
-    """Whether a source is a table in memory."""
-    opened = source_of(source)
-    return opened.is_steady and not opened.is_stored
 
 
 def _filtered(source: Any, mask: NDArray[np.bool_]) -> Any:

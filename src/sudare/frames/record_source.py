@@ -31,10 +31,19 @@ Origin = str | ObjectAddress | FileList | SqlSource | tuple["Origin", ...]
 
 
 class RecordSource(ABC):
-    """Records that are read in batches. `is_stored` says that they can be asked for again, `is_steady` that they then come in the same order."""
+    """Records that are read in batches.
+
+    `is_stored` says that they can be asked for again (files, databases, lazy frames), `is_steady` that they then come in the same order
+    (files, tables in memory). A table in memory is not stored; what is neither comes once.
+    """
 
     is_stored: bool = True
     is_steady: bool = False
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether every pass may read the records anew: they are stored, and come in the same order."""
+        return self.is_stored and self.is_steady
 
     @property
     def origin(self) -> Origin | None:

@@ -1,33 +1,30 @@
 """The one reader of rows: checked and counted before anything is charged, then given again as often as a learner asks.
 
 A source is a table in memory, which is converted once; files, which are read anew at every pass or, by those who need many, kept; or what comes once, or in any
-order it likes (an iterator of tables, a database, a lazy frame), and is kept: in memory up to a public size, beyond it in files that have no name. Those are
-unlinked as soon as they are open, so they vanish with the process, however it ends. They lie where the system keeps temporary
-files (TMPDIR) and hold encoded records in clear. With a cluster, workers read the rows and keep them (`frames.dask_rows`).
+order it likes (an iterator of tables, a database, a lazy frame), and is kept (`frames.spool`). With a cluster, workers read the rows and keep them
+(`frames.dask_rows`).
 """
 
 from __future__ import annotations
 
 import collections
 import itertools
-import os
-import tempfile
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from sudare.errors import DataError
-from sudare.frames.databases import SqlSource
 from sudare.frames.derived_sources import MadeSource
 from sudare.frames.fixed_tree import BLOCK_ROWS as TREE_BLOCK_ROWS
 from sudare.frames.fixed_tree import Sum, pairwise_total
 from sudare.frames.record_source import RecordSource
-from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, PassingTables, batches, read
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, batches, in_memory, is_stored
 from sudare.frames.sources import source as source_of
+from sudare.frames.spool import Spool
 from sudare.schema import Schema, Table
 from sudare.schema.frame_conversion import no_rows
 
@@ -37,9 +34,7 @@ Arrays = tuple[NDArray[Any], ...]
 Counts = NDArray[np.int64]
 
 BLOCK_ROWS: Final = 1024
-# A public number: whether a file is used depends on the size of the table alone.
-SPOOL_ABOVE_BYTES: Final = 2**27
-# A public number, too: rows of a file or database that take more are read anew at every pass.
+# A public number: rows of a file or database that take more are read anew at every pass.
 MOST_KEPT_BYTES: Final = 2**34
 
 
@@ -137,39 +132,45 @@ def checked_rows(
 
         return rows_on(cluster, source, arrays_of, schema, columns, batch_rows)
     opened = source_of(source)
-    is_held = opened.is_steady and not opened.is_stored
-    if opened.is_stored and opened.is_steady and not in_memory:
-        state, count, width, tally = opened.state(), 0, 0, None
+    if isinstance(opened, HeldTable):
         check_persons(opened, schema)
-
-        def parts() -> Iterator[Tallied]:
-            check_unchanged(opened, state, " What was charged stays charged." if count else "")
-            return (tallied(arrays_of(table)) for table in batches(opened, columns, batch_rows, schema))
-
-        rows_seen = 0
-        spool = Spool() if keep else None
-        for part in parts():
-            spool = _with_rows(spool, part.arrays)
-            rows_seen, width, tally = (
-                rows_seen + len(part.arrays[0]),
-                array_width(part.arrays[0]),
-                added(tally, part.tally),
-            )
-        count = rows_seen
-        check_unchanged(opened, state)
-        if spool is not None and count > 0:
-            rows = replace(Rows.held(*spool.together()), tally=tally)
-        else:
-            rows = Rows(lambda: (part.arrays for part in parts()), count, width, tally)
-    elif not is_held:
-        rows = _kept_rows(batches(opened, columns, batch_rows, schema), arrays_of, schema, Spool(in_memory=in_memory))
-    else:
-        check_persons(source, schema)
-        made = tallied(arrays_of(_table_of(source)))
+        made = tallied(arrays_of(opened.table))
         rows = replace(Rows.held(*made.arrays), tally=made.tally)
+    elif opened.is_repeatable and not in_memory:
+        rows = _repeated_rows(opened, arrays_of, schema, columns, batch_rows, keep=keep)
+    else:
+        tables = batches(opened, columns, batch_rows, schema)
+        rows = _kept_rows(tables, arrays_of, schema, Spool(math.inf if in_memory else None))
     if rows.count == 0:
         raise no_rows()
     return rows
+
+
+def _repeated_rows(
+    opened: RecordSource,
+    arrays_of: Callable[[Any], Arrays | Tallied],
+    schema: Schema | None,
+    columns: Sequence[str] | None,
+    batch_rows: int,
+    *,
+    keep: bool,
+) -> Rows:
+    """Rows that are read anew at every pass, unless they are kept and there is room."""
+    state = opened.state()
+    check_persons(opened, schema)
+
+    def parts(aside: str = "") -> Iterator[Tallied]:
+        check_unchanged(opened, state, aside)
+        return (tallied(arrays_of(table)) for table in batches(opened, columns, batch_rows, schema))
+
+    count, width, tally, spool = 0, 0, None, Spool() if keep else None
+    for part in parts():
+        spool = _with_rows(spool, part.arrays)
+        count, width, tally = count + len(part.arrays[0]), array_width(part.arrays[0]), added(tally, part.tally)
+    check_unchanged(opened, state)
+    if spool is not None and count > 0:
+        return replace(Rows.held(*spool.together()), tally=tally)
+    return Rows(lambda: (part.arrays for part in parts(" What was charged stays charged.")), count, width, tally)
 
 
 def is_spark(source: object) -> bool:
@@ -194,10 +195,6 @@ def tallied(made: Arrays | Tallied) -> Tallied:
 def added(tally: Counts | None, other: Counts) -> Counts:
     """The sum of two tallies, of which the first may not have begun."""
     return other if tally is None else tally + other
-
-
-def _table_of(source: Any) -> Any:
-    return source.table if isinstance(source, HeldTable) else source
 
 
 def _with_rows(spool: Spool | None, arrays: Arrays) -> Spool | None:
@@ -243,26 +240,6 @@ def check_unchanged(source: RecordSource, state: object, aside: str = "") -> Non
         )
 
 
-def is_stored(source: object) -> bool:
-    """Whether a source is a file, a folder, a database or a lazy frame: something that can be read again in batches."""
-    return isinstance(source, str | os.PathLike | SqlSource) or source_of(source).is_stored
-
-
-def is_read_once(source: object) -> bool:
-    """Whether the rows of a source come only once."""
-    return isinstance(source, Iterator | pa.RecordBatchReader | PassingTables)
-
-
-def in_memory(source: Any, schema: Schema | None = None, columns: Sequence[str] | None = None) -> Any:
-    """A table in memory as it is; all rows of every other source, in one table."""
-    return read(source, columns, schema) if is_stored(source) or is_read_once(source) else _table_of(source)
-
-
-def steadied(source: Any, schema: Schema | None = None) -> Any:
-    """A source that gives the same rows in the same order whenever it is read: itself, or its rows in memory."""
-    return source if source_of(source).is_steady else in_memory(source, schema)
-
-
 def changed_source() -> DataError:
     """What is raised where a source no longer has the rows that were counted."""
     return DataError(
@@ -275,7 +252,8 @@ def check_persons(source: Any, schema: Schema | None) -> None:
     """Raise PersonRowsExceeded where a person has more rows in the source than the schema allows."""
     known = source.most_rows if isinstance(source, MadeSource) else None
     if schema is not None and schema.person is not None and (known is None or known > schema.person.bound):
-        schema.check_person(batches(source, [schema.person.column], schema=schema) if is_stored(source) else source)
+        is_read = is_stored(source)
+        schema.check_person(batches(source, [schema.person.column], schema=schema) if is_read else in_memory(source))
 
 
 def fixed_blocks(parts: Iterable[Arrays], rows: int) -> Iterator[Arrays]:
@@ -320,70 +298,3 @@ def _joined(parts: list[Arrays]) -> Arrays:
 def array_width(array: NDArray[Any]) -> int:
     """How many columns an array has."""
     return int(array.shape[1]) if array.ndim > 1 else 1
-
-
-class Spool:
-    """Rows collected part by part, in memory or, above a public size and unless told otherwise, in unnamed files."""
-
-    def __init__(self, *, in_memory: bool = False) -> None:
-        self._in_memory = in_memory
-        self._stacks: list[_Stack] = []
-        self.count, self.bytes = 0, 0
-
-    def append(self, part: Arrays) -> None:
-        """Add rows below the others. Raise DataError where they fit neither into memory nor into the temporary folder."""
-        self._stacks = self._stacks or [_Stack() for _ in part]
-        self.count += len(part[0])
-        self.bytes += sum(array.nbytes for array in part)
-        for stack, array in zip(self._stacks, part, strict=True):
-            stack.append(array)
-        if not self._in_memory and sum(stack.held_bytes for stack in self._stacks) > SPOOL_ABOVE_BYTES:
-            for stack in self._stacks:
-                stack.spill()
-
-    def together(self) -> Arrays:
-        """All rows; those in files are paged in as they are looked at."""
-        return tuple(stack.together() for stack in self._stacks)
-
-
-class _Stack:
-    """Arrays of one shape and type but for their length, one below the other."""
-
-    def __init__(self) -> None:
-        self._held: list[NDArray[Any]] = []
-        self._file: IO[bytes] | None = None
-        self.rows, self.held_bytes = 0, 0
-
-    def append(self, array: NDArray[Any]) -> None:
-        self.rows += len(array)
-        self._shape, self._dtype = array.shape[1:], array.dtype
-        if self._file is None:
-            self._held.append(array)
-            self.held_bytes += array.nbytes
-        else:
-            _write(self._file, [array])
-
-    def spill(self) -> None:
-        """Write what is held, and what comes after, to a file."""
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="sudare-")  # noqa: SIM115 - open as long as its rows are needed
-            _write(self._file, self._held)
-            self._held, self.held_bytes = [], 0
-
-    def together(self) -> NDArray[Any]:
-        if self._file is None:
-            return self._held[0] if len(self._held) == 1 else np.concatenate(self._held)
-        return np.asarray(np.memmap(self._file, dtype=self._dtype, mode="r", shape=(self.rows, *self._shape)))
-
-
-def _write(file: IO[bytes], arrays: list[NDArray[Any]]) -> None:
-    """Add arrays to a file, down to the system; nothing was charged yet if that fails."""
-    try:
-        for array in arrays:
-            file.write(np.ascontiguousarray(array).data)
-        file.flush()
-    except OSError as error:
-        raise DataError(
-            f"The rows of an iterator do not fit into a temporary file ({error.strerror}).",
-            "Point TMPDIR at a folder with room; or give the path of a Parquet file, which is read anew at every pass.",
-        ) from None

@@ -8,39 +8,21 @@ from __future__ import annotations
 
 import itertools
 import os
-from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import pyarrow as pa
+from typing import NamedTuple
 
 from sudare.frames.csv_dialects import CsvFile, described
 from sudare.frames.file_discovery import files_at, is_parquet
 from sudare.frames.fixed_tree import BLOCK_ROWS
-from sudare.frames.record_source import quietly
-from sudare.frames.sources import file_batches, opened_parquet
-from sudare.frames.wanted_columns import pieces, unreadable, wanted_columns
+from sudare.frames.sources import file_batches, opened_parquet, parquet_batches
 from sudare.schema import Schema, Table
-from sudare.schema.frame_conversion import unique_names
-
-
-class Shard(ABC):
-    """A part of a source that can be read apart from the others; it can be pickled."""
-
-    @property
-    @abstractmethod
-    def files(self) -> Sequence[Path]:
-        """The files that it is read from."""
-
-    @abstractmethod
-    def tables(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
-        """Its rows, as `sudare.frames.batches` gives those of the whole."""
 
 
 @dataclass(frozen=True, repr=False)
-class FileShard(Shard):
+class FileShard:
     """A file that is read from its beginning to its end."""
 
     file: Path
@@ -56,32 +38,16 @@ class FileShard(Shard):
         return file_batches(self.file, columns, batch_rows, schema, self.said)
 
 
-@dataclass(frozen=True, repr=False)
-class RowGroups:
+class RowGroups(NamedTuple):
     """Row groups of one Parquet file, from `first` up to `stop` without it."""
 
     file: Path
     first: int
     stop: int
 
-    def tables(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
-        """The rows of these row groups."""
-        return quietly(self._tables(columns, batch_rows, schema), lambda error: unreadable(self.file, "Parquet"))
-
-    def _tables(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
-        with opened_parquet(self.file) as parquet:
-            written = parquet.schema_arrow.names
-            read_as = dict(zip(unique_names(written), written, strict=True))
-            names = wanted_columns(list(read_as), columns, schema)
-            stored = [read_as[name] for name in names]
-            groups = range(self.first, self.stop)
-            for batch in parquet.iter_batches(batch_size=batch_rows, row_groups=groups, columns=stored):
-                table = pa.Table.from_batches([batch]).select(stored).rename_columns(names)
-                yield from pieces(Table(table), batch_rows)
-
 
 @dataclass(frozen=True, repr=False)
-class ParquetRows(Shard):
+class ParquetRows:
     """`rows` rows of Parquet files, after the first `skipped` of these row groups."""
 
     groups: tuple[RowGroups, ...]
@@ -97,7 +63,7 @@ class ParquetRows(Shard):
         """The rows, read no further than they go."""
         skipped, left = self.skipped, self.rows
         for part in self.groups:
-            for table in part.tables(columns, batch_rows, schema):
+            for table in parquet_batches(part.file, columns, batch_rows, schema, range(part.first, part.stop)):
                 passed = min(skipped, table.rows)
                 kept = table.slice(passed, left)
                 skipped, left = skipped - passed, left - kept.rows
@@ -107,8 +73,11 @@ class ParquetRows(Shard):
                     return
 
 
-@dataclass(frozen=True)
-class _Group:
+# A part of a source that can be read apart from the others, and pickled: `tables` gives its rows as `sudare.frames.batches` gives those of the whole.
+Shard = FileShard | ParquetRows
+
+
+class _Group(NamedTuple):
     file: Path
     number: int
     rows: int

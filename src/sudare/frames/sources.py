@@ -6,6 +6,7 @@ into their messages, so theirs are replaced outside of the `except` block and le
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -19,7 +20,7 @@ import pyarrow.fs
 import pyarrow.parquet
 import sqlalchemy
 
-from sudare.errors import DataError, ExtraMissing, InvalidParameter, SourceUnreadable, WrongType
+from sudare.errors import DataError, InvalidParameter, SourceUnreadable, WrongType
 from sudare.frames.addresses import STORES, ObjectAddress, TableAddress, is_text, parsed
 from sudare.frames.csv_dialects import CsvFile, described
 from sudare.frames.csv_files import csv_batches, csv_types, unreadable_csv
@@ -48,6 +49,7 @@ from sudare.frames.table_formats import (
     store_of,
 )
 from sudare.frames.wanted_columns import pieces, selected, unreadable, wanted_columns
+from sudare.optional_packages import optional_package
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import Table, as_table, attempt, unique_names
 
@@ -200,6 +202,33 @@ def column_types(source: object, expected: Collection[str] = ()) -> pa.Schema:
     return _opened(source).types(expected)
 
 
+def is_stored(source: object) -> bool:
+    """Whether a source is a file, a folder, a database or a lazy frame: something that can be read again in batches."""
+    return isinstance(source, str | os.PathLike | SqlSource) or _opened(source).is_stored
+
+
+def is_read_once(source: object) -> bool:
+    """Whether the rows of a source come only once."""
+    return isinstance(source, Iterator | pa.RecordBatchReader | PassingTables)
+
+
+def is_in_memory(source: object) -> bool:
+    """Whether a source is a table in memory; all others are read in batches."""
+    return not is_stored(source) and not is_read_once(source)
+
+
+def in_memory(source: Any, schema: Schema | None = None, columns: Sequence[str] | None = None) -> Any:
+    """A table in memory as it is; all rows of every other source, in one table."""
+    if not is_in_memory(source):
+        return read(source, columns, schema)
+    return source.table if isinstance(source, HeldTable) else source
+
+
+def steadied(source: Any, schema: Schema | None = None) -> Any:
+    """A source that gives the same rows in the same order whenever it is read: itself, or its rows in memory."""
+    return source if _opened(source).is_steady else in_memory(source, schema)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class HeldTable(RecordSource):
     """A table in memory: a frame, a dictionary of columns, an array. It may have been read from somewhere."""
@@ -310,7 +339,7 @@ def file_batches(
 ) -> Iterator[Table]:
     """The tables of one file."""
     if is_parquet(file):
-        return quietly(parquet_batches(file, columns, batch_rows, schema), lambda error: unreadable(file, "Parquet"))
+        return parquet_batches(file, columns, batch_rows, schema)
     rows = csv_batches(file, columns, batch_rows, schema, said)
     return quietly(rows, lambda error: unreadable_csv(error, file, schema, said))
 
@@ -326,14 +355,24 @@ def opened_parquet(file: DataFile) -> Any:
 
 
 def parquet_batches(
-    file: DataFile, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
+    file: DataFile,
+    columns: Sequence[str] | None,
+    batch_rows: int,
+    schema: Schema | None,
+    row_groups: Sequence[int] | None = None,
 ) -> Iterator[Table]:
-    with opened_parquet(file) as parquet:
-        yield from arrow_batches(
-            # Threads would share out the columns of one batch at a time, which costs more than it brings.
-            lambda stored: parquet.iter_batches(batch_size=batch_rows, columns=stored, use_threads=False),
-            parquet.schema_arrow.names, columns, batch_rows, schema,
-        )  # fmt: skip
+    """The tables of a Parquet file, or of some of its row groups."""
+
+    def tables() -> Iterator[Table]:
+        # Threads would share out the columns of one batch at a time, which costs more than it brings.
+        asked: dict[str, Any] = {"batch_size": batch_rows, "row_groups": row_groups, "use_threads": False}
+        with opened_parquet(file) as parquet:
+            yield from arrow_batches(
+                lambda stored: parquet.iter_batches(columns=stored, **asked),
+                parquet.schema_arrow.names, columns, batch_rows, schema,
+            )  # fmt: skip
+
+    return quietly(tables(), lambda error: unreadable(file, "Parquet"))
 
 
 def has_local_files(data: object) -> bool:
@@ -412,36 +451,44 @@ def sql_result(
     """The rows of a query, or the wanted columns of a table by its name."""
     if re.search(r"\s", query):
         return connection.exec_driver_sql(query)
+    table = reflected_table(connection, query)
+    names = wanted_columns([column.name for column in table.columns], columns, schema)
+    return connection.execute(sqlalchemy.select(*(table.columns[name] for name in names)))
+
+
+def reflected_table(connection: sqlalchemy.Connection, query: str) -> sqlalchemy.Table:
+    """A table or view by its name, with its columns."""
     place, _, name = query.rpartition(".")
     # Not where a search path leads, which every connection may set otherwise: the account for a table pays for no other one.
     place = place or DEFAULT_SCHEMAS.get(connection.dialect.name, "")
-    table = sqlalchemy.Table(name, sqlalchemy.MetaData(), schema=place or None, autoload_with=connection)
-    names = wanted_columns([column.name for column in table.columns], columns, schema)
-    return connection.execute(sqlalchemy.select(*(table.columns[name] for name in names)))
+    return sqlalchemy.Table(name, sqlalchemy.MetaData(), schema=place or None, autoload_with=connection)
 
 
 def _duckdb_batches(
     url: sqlalchemy.URL, query: str, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
 ) -> Iterator[Table]:
+    with duckdb_relation(url, query) as relation:
+        yield from arrow_batches(
+            lambda stored: duckdb_batches(relation.project(quoted_names(stored)), batch_rows),
+            relation.columns, columns, batch_rows, schema,
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def duckdb_relation(url: sqlalchemy.URL, query: str) -> Iterator[Any]:
     """Rows of a DuckDB file, opened for reading only and kept from reading any other file."""
-    try:
-        import duckdb
-    except ImportError:
-        raise ExtraMissing(
-            "Databases of DuckDB are read by a package that is not installed.",
-            "Install it: pip install 'sudare[duckdb]'",
-        ) from None
+    duckdb = optional_package(
+        "duckdb",
+        "Databases of DuckDB are read by a package that is not installed.",
+        "Install it: pip install 'sudare[duckdb]'",
+    )
     refuse_writing(query, "duckdb")
     file = os.path.abspath(url.database or "")
     if not os.path.isfile(file):
         raise SourceUnreadable("There is no DuckDB file at that address.", "Write for example duckdb:///clinic.duckdb.")
     connection = duckdb.connect(file, read_only=True, config={"enable_external_access": "false"})
     try:
-        relation = connection.sql(query if re.search(r"\s", query) else _duckdb_table(connection, query))
-        yield from arrow_batches(
-            lambda stored: duckdb_batches(relation.project(quoted_names(stored)), batch_rows),
-            relation.columns, columns, batch_rows, schema,
-        )  # fmt: skip
+        yield connection.sql(query if re.search(r"\s", query) else _duckdb_table(connection, query))
     finally:
         connection.close()
 

@@ -1,7 +1,7 @@
 """Sums over a Spark dataframe, made by its executors: `mapInArrow` gives them batches, and one sum for each partition comes back.
 
-For sums of whole numbers, and others that add up without rounding: Spark does not say in which order rows come. As on other clusters
-(`frames.dask_rows`), executors see the rows, what goes wrong comes back as a value in our words, and noise is drawn by the caller alone.
+For sums of whole numbers, and others that add up without rounding: Spark does not say in which order rows come. As on other clusters,
+executors see the rows, what goes wrong comes back as a value (`frames.worker_answers`), and noise is drawn by the caller alone.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sudare.errors import ClusterFailed, DataError, InvalidParameter, SudareError
-from sudare.frames.dask_rows import Reader, checked_answer, guarded
+from sudare.errors import ClusterFailed, InvalidParameter, SudareError
 from sudare.frames.fixed_tree import Sum
-from sudare.frames.rows import Arrays, Rows, Tallied, array_width, tallied
+from sudare.frames.rows import Arrays, Rows, Tallied, array_width, changed_source, tallied
 from sudare.frames.sources import DEFAULT_BATCH_ROWS
 from sudare.frames.wanted_columns import wanted_columns
+from sudare.frames.worker_answers import WorkerReader, checked_answer, guarded
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import attempt, no_rows
 
@@ -61,7 +61,7 @@ def total_on_spark(
             "Write it to Parquet files, and give their path.",
         )
     names = wanted_columns(list(frame.columns), columns, schema)
-    reader = Reader(part_of, schema, columns, batch_rows)
+    reader = WorkerReader(part_of, schema, columns, batch_rows)
     answers = attempt(
         lambda: frame.select(*names).mapInArrow(functools.partial(parts, reader), "part binary").collect()
     )
@@ -95,10 +95,7 @@ class SparkRows(Rows):
             self.frame, functools.partial(_counted, self.arrays_of, function), self.schema, self.columns
         )
         if found.rows != self.count:
-            raise DataError(
-                "The source had another number of rows when it was read again.",
-                "Give a copy that nobody changes meanwhile. What was charged stays charged.",
-            )
+            raise changed_source()
         value: Sum = found.value
         return value
 
@@ -151,8 +148,16 @@ def unordered() -> InvalidParameter:
     )
 
 
-def parts(reader: Reader, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _added(reader: WorkerReader, tables: Iterator[pa.Table]) -> list[Any]:
+    """The sum over all tables; nothing where there is none."""
+    total: list[Any] = []
+    for part in reader.made_of(tables):
+        total = [total[0] + part] if total else [part]
+    return total
+
+
+def parts(reader: WorkerReader, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What an executor makes of the batches of a partition: one row, with their sum or with what went wrong."""
     tables = (pa.Table.from_batches([batch]) for batch in batches)
-    made = guarded(reader.added, tables)
+    made = guarded(_added, reader, tables)
     yield pa.RecordBatch.from_pydict({"part": pa.array([pickle.dumps(made)], pa.binary())})

@@ -7,19 +7,23 @@ import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs
 
-from sudare.errors import ExtraMissing, SourceUnreadable
+from sudare.errors import SourceUnreadable
 from sudare.frames.addresses import STORES, ObjectAddress, TableAddress, parsed
 from sudare.frames.csv_files import declared_types
 from sudare.frames.file_discovery import PARQUET_ENDINGS, StoredObject, asked_of_store, opened_store, state_of
 from sudare.frames.record_source import FileList, Origin, RecordSource, arrow_batches, cannot_read, named_types, quietly
+from sudare.optional_packages import optional_package
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import Table, attempt
+
+_MISSING: Final = "{} tables are read by a package that is not installed."
+_INSTALL: Final = "Run: pip install 'sudare[{}]'. Nothing was charged."
 
 
 class DatasetSource(RecordSource):
@@ -157,7 +161,7 @@ def hive_folder(folder: Path) -> DatasetSource:
 
 def delta_table(address: TableAddress) -> RecordSource:
     """A Delta table at a path or in an object store, in its newest version."""
-    deltalake = _imported("deltalake", "Delta tables", "delta")
+    deltalake = optional_package("deltalake", _MISSING.format("Delta"), _INSTALL.format("delta"))
     root = address.root
     place = _uri(root) if isinstance(root, ObjectAddress) else os.path.realpath(root)
     options = _delta_options(root) if isinstance(root, ObjectAddress) else {}
@@ -275,7 +279,7 @@ class IcebergSource(RecordSource):
 
 def iceberg_table(address: TableAddress) -> RecordSource:
     """An Iceberg table by the folder that holds its metadata, or by a metadata file."""
-    tables = _imported("pyiceberg.table", "Iceberg tables", "iceberg")
+    tables = optional_package("pyiceberg.table", _MISSING.format("Iceberg"), _INSTALL.format("iceberg"))
     location, options = _newest_metadata(address.root), {}
     if isinstance(address.root, ObjectAddress):
         options = _iceberg_options(address.root)
@@ -319,15 +323,3 @@ def _iceberg_options(address: ObjectAddress) -> dict[str, str]:
         "AWS_ENDPOINT_URL": "s3.endpoint",
     }
     return {words[name]: value for name, value in found.items() if name in words}
-
-
-def _imported(module: str, what: str, extra: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise ExtraMissing(
-            f"{what} are read by a package that is not installed.",
-            f"Run: pip install 'sudare[{extra}]'. Nothing was charged.",
-        ) from None

@@ -13,16 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol, TypeVar
 
 from sudare.frames.fixed_tree import Added, Sum
-from sudare.frames.rows import (
-    changed_source,
-    check_persons,
-    check_unchanged,
-    in_memory,
-    is_read_once,
-    is_spark,
-    is_stored,
-)
-from sudare.frames.sources import batches, has_local_files, row_count
+from sudare.frames.rows import changed_source, check_persons, check_unchanged, is_spark
+from sudare.frames.sources import batches, has_local_files, in_memory, is_in_memory, is_read_once, row_count
 from sudare.frames.sources import source as source_of
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import no_rows
@@ -54,10 +46,9 @@ def total_over_tables(source: Any, part_of: Callable[[Any], Sum], schema: Schema
         from sudare.frames.spark_sums import total_on_spark
 
         return total_on_spark(source, part_of, schema)
-    passes_once = is_read_once(source)
-    if not passes_once and not is_stored(source):
+    if is_in_memory(source):
         return part_of(in_memory(source))
-    opened = source_of(source)
+    passes_once, opened = is_read_once(source), source_of(source)
     state = opened.state()
     if not passes_once:
         check_persons(opened, schema)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
-from sudare.frames.rows import in_memory
+from sudare.frames.sources import in_memory
 from sudare.gibbs.custom_draws import CUSTOM_SAMPLERS, CandidateDraws, CustomDraws
 from sudare.gibbs.mechanisms import check_drawing
 from sudare.gibbs.priors import Prior, check_prior, check_prior_at, check_prior_of_candidates

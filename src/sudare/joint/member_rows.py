@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from sudare.array_types import Floats, Integers
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames.person_rows import kept_persons
-from sudare.frames.rows import Rows, checked_rows, in_memory, is_read_once, is_stored
+from sudare.frames.rows import Rows, checked_rows
+from sudare.frames.sources import in_memory, is_in_memory, is_read_once
 from sudare.linear.rows import bias_beside, bounded_rows, has_one_hot, joint_norm, row_step, with_bias
 from sudare.privacy.source_identity import given_source
 from sudare.schema import Encoding, Number, Schema, encode
@@ -187,7 +188,7 @@ class MemberTable:
             raise InvalidParameter(
                 "Labels were given beside a schema that declares the label.", "Leave them in the table."
             )
-        if reading.schema is None and is_stored(self._table):
+        if reading.schema is None and not is_in_memory(self._table):
             raise InvalidParameter("A data source needs a schema.", "Declare its columns.")
         self._read = None
         return self._rows(reading).count

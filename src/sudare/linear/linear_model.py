@@ -21,7 +21,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.frames.rows import Arrays, Rows, Spool, checked_rows, in_memory, is_read_once, is_spark, is_stored, placed
+from sudare.frames.rows import Arrays, Rows, checked_rows, is_spark, placed
+from sudare.frames.sources import in_memory, is_in_memory
+from sudare.frames.spool import Spool
 from sudare.linear.losses import Loss
 from sudare.linear.mechanism import Facts, LinearMechanism
 from sudare.linear.method_choice import METHODS, MethodName, chosen_method, planned, public_penalty
@@ -146,10 +148,10 @@ class PrivateLinearModel(PrivateEstimator):
                 "Write it to Parquet files, and give their path.",
             )
         self._keep_source(X)
-        schema, is_source = self.schema, is_stored(X) or is_read_once(X)
+        schema = self.schema
         if schema is None:
             return self._read_pairs(X, y) if isinstance(X, Iterator) else self._read_arrays(X, y)
-        if is_source and y is not None:
+        if y is not None and not is_in_memory(X):
             raise InvalidParameter("y was given beside a data source.", "Declare the target in the schema.")
         self._keep(self._suited(schema), schema.digest)
         self._declare_target(y)
@@ -164,7 +166,7 @@ class PrivateLinearModel(PrivateEstimator):
         return reader
 
     def _read_arrays(self, X: Any, y: Any) -> Rows:
-        if is_stored(X):
+        if not is_in_memory(X):
             raise InvalidParameter("A data source needs a schema.", "Give schema=Schema.load(…).")
         matrix = checked_matrix(self, X, reset=True)
         self._keep(norm_bounded_columns(matrix.shape[1], float(self.norm_bound)), None)
@@ -285,7 +287,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _chosen_rows(self, X: Any) -> Any:
         """The table that all tries of a choice among regularizations are fitted to: in memory, because each reads it."""
-        if self.schema is None and (is_stored(X) or is_read_once(X)):
+        if self.schema is None and not is_in_memory(X):
             raise InvalidParameter(
                 "Choosing among regularizations needs a table, or a schema for a data source.", "Give one."
             )
@@ -298,7 +300,7 @@ class PrivateLinearModel(PrivateEstimator):
 
         `X` and `y` are arrays; or `X` is whatever `sudare.frames.source` takes, with a schema that declares the target; or, without a
         schema, an iterator of pairs (X, y). Encoded rows of a source wait in memory or, where they are more than
-        `sudare.frames.rows.SPOOL_ABOVE_BYTES`, in an unnamed temporary file.
+        `sudare.frames.spool.SPOOL_ABOVE_BYTES`, in an unnamed temporary file.
         """
         self._forget()
         self._check_parameters()

@@ -21,7 +21,8 @@ from scipy.special import log_softmax, softmax
 
 from sudare.array_types import Floats, Singles
 from sudare.errors import InvalidParameter, SchemaError
-from sudare.frames.rows import Arrays, checked_rows, is_read_once, is_stored
+from sudare.frames.rows import Arrays, checked_rows
+from sudare.frames.sources import is_in_memory
 from sudare.linear.targets import (
     ClassTarget,
     NumberTarget,
@@ -157,7 +158,7 @@ class PrivateNetwork(PrivateEstimator):
     def _read_rows(self, X: Any, y: Any) -> tuple[Singles, Singles]:
         """Encoded rows with targets; keeps what is declared."""
         self._keep_source(X)
-        if is_stored(X) or is_read_once(X):
+        if not is_in_memory(X):
             return self._read_source(X, y)
         encoded = self._read(X, reset=True)
         check_inputs(self.declared_, self.encoding)

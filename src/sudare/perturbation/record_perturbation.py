@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter
-from sudare.frames.rows import is_read_once, is_stored
+from sudare.frames.sources import is_in_memory
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.epsilon_split import RecordPlan, planned_records
 from sudare.perturbation.linkage_risk import Statement, checked_count
@@ -90,7 +90,7 @@ class RecordPerturbation(PrivateEstimator):
         rows = records.rows
         plan = self.plan(rows.count, self.declared_)
         layout = FileLayout.of(plan.perturbations, rows.count)
-        on_disk = self.shuffle and layout.size > HELD_BYTES and (is_stored(X) or is_read_once(X))
+        on_disk = self.shuffle and layout.size > HELD_BYTES and not is_in_memory(X)
         if on_disk:
             check_room(layout)
         noise = self._enter(plan).noise

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from sudare.errors import DataError
 from sudare.frames import column_types, source
-from sudare.frames.rows import Arrays, Rows, checked_rows, is_read_once, is_stored
-from sudare.frames.sources import DEFAULT_BATCH_ROWS
+from sudare.frames.rows import Arrays, Rows, checked_rows
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, is_in_memory
 from sudare.perturbation.epsilon_split import RecordPlan
 from sudare.perturbation.perturbed_table import stored_shape
 from sudare.privacy.noise import NoiseSource
@@ -37,7 +37,7 @@ def checked_records(data: Any, declared: Schema) -> CheckedRecords:
     Every declared column is read. Raise DataError where there are others: what is not perturbed does not leave.
     """
     names = list(declared.columns)
-    if is_stored(data) or is_read_once(data):
+    if not is_in_memory(data):
         data = source(data)
         present: Sequence[str] = column_types(data, declared.source_columns).names
     else:

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.privacy.accounting import decimal_down, exact
+from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.discrete_exponential_mechanism import permuted_and_flipped
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.noise import NoiseSource
@@ -38,6 +38,22 @@ def candidate_bounds(largest: int) -> tuple[int, ...]:
     while found[-1] < largest:
         found.append(min(largest, max(found[-1] + 1, int(found[-1] * STEP_RATIO))))
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class BoundedFit:
+    """A bound for the rows of a person, then a fit with it: what both cost together."""
+
+    cost: Cost
+    noise_scale: float
+
+    @classmethod
+    def of(cls, fit: Cost, noise_scale: float, spent: float, epsilon: float, delta: float) -> BoundedFit | None:
+        """A fit that costs so much, after `spent` went into the bound; None where both are not within (ε, δ)."""
+        if fit.epsilon + exact(spent) > exact(epsilon) or fit.delta > exact(delta):
+            return None
+        is_pure = fit.delta == 0 and fit.mu is None
+        return cls(pure_cost(epsilon) if is_pure else approximate_cost(epsilon, delta), noise_scale)
 
 
 @dataclass(frozen=True)

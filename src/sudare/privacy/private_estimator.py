@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import copy
 import functools
-import threading
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar, cast
@@ -24,10 +22,11 @@ from sklearn.utils.validation import check_is_fitted
 from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, SourceUnreadable, SudareError
 from sudare.frames.disjoint_subsets import Slice
 from sudare.frames.person_rows import Kept, PersonRows, kept_persons
-from sudare.frames.rows import Rows, Tallied, checked_rows, in_memory, is_read_once, is_stored
-from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
+from sudare.frames.rows import Rows, Tallied, checked_rows
+from sudare.frames.sources import in_memory, is_in_memory
+from sudare.privacy.accounting import Cost, decimal_down, exact
 from sudare.privacy.array_checks import checked_matrix
-from sudare.privacy.contribution_bound_selection import BoundChoice, bound_epsilon
+from sudare.privacy.contribution_bound_selection import BoundChoice, BoundedFit, bound_epsilon
 from sudare.privacy.declared_columns import (
     given_bounds,
     is_from_bounds,
@@ -36,9 +35,9 @@ from sudare.privacy.declared_columns import (
     promise,
     read_columns,
     unnamed_columns,
-    written_columns,
     written_text,
 )
+from sudare.privacy.fit_guards import check_methods, no_other_thread_fits
 from sudare.privacy.guarantee import Guarantee, Neighbours, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account, Quote
 from sudare.privacy.ledger_chain import Receipt, canonical_json
@@ -49,13 +48,12 @@ from sudare.privacy.release import (
     enter_result,
     pass_again,
     pass_through,
-    replaced_methods,
     void_if_seeded,
 )
 from sudare.privacy.release_content import Content, sealed, unfit
 from sudare.privacy.release_file import LARGEST_HEADER_BYTES
+from sudare.privacy.release_parameters import read_declarations, read_slice, written_parameters
 from sudare.privacy.source_identity import Source, given_source
-from sudare.safe_text import text_fault
 from sudare.schema import ENCODINGS, Encoding, Number, Person, Schema, encode
 from sudare.schema.frame_conversion import no_rows
 
@@ -66,13 +64,6 @@ Bounds = tuple[float, float] | tuple[Sequence[float], Sequence[float]]
 SMALLEST_RANGE: Final = 2.0**-900
 # What a manifest holds besides the declared columns is far shorter than this.
 LARGEST_DECLARATION_BYTES: Final = LARGEST_HEADER_BYTES - 2**16
-
-# Which thread is fitting an estimator, by the estimator's identity.
-_FITTING: Final[dict[int, int]] = {}
-
-_PARAMETERS: Final = {"epsilon", "delta", "neighbours", "rows", "columns", "person"}
-# What a release from a slice says besides: the values of the columns by which it was cut.
-_SLICE: Final = "slice"
 
 
 class Calibrated(Protocol):
@@ -105,14 +96,6 @@ class Plan(Generic[Way_co]):
     guarantee: Guarantee
 
 
-@dataclass(frozen=True)
-class BoundedFit:
-    """A bound for the rows of a person, then a fit with it: what both cost together."""
-
-    cost: Cost
-    noise_scale: float
-
-
 class TensorRule(NamedTuple):
     """The length and the type a released tensor must have."""
 
@@ -131,37 +114,6 @@ def check_within(values: NDArray[Any], low: Floats | float, high: Floats | float
     """Raise ReleaseMalformed unless all released values lie from low to high; NaN does not."""
     if not np.all((values >= low) & (values <= high)):
         raise unfit("its numbers lie outside of what was declared")
-
-
-@contextmanager
-def no_other_thread_fits(model: object) -> Iterator[None]:
-    """Raise InvalidParameter if another thread is fitting this estimator, before anything is charged; until the end no other one may.
-
-    Two fits of one object at once would seal the numbers of one under the guarantee and the charge of the other.
-    """
-    here = threading.get_ident()
-    within = _FITTING.get(id(model)) == here
-    if _FITTING.setdefault(id(model), here) != here:
-        raise InvalidParameter(
-            f"This {type(model).__name__} is being fitted by another thread; nothing was charged.",
-            "Fit a clone of it (sklearn.base.clone) in every thread.",
-        )
-    try:
-        yield
-    finally:
-        if not within:
-            del _FITTING[id(model)]
-
-
-def check_methods(model: object) -> None:
-    """Raise InvalidParameter where an object has something of its own in place of a method of its class."""
-    replaced = replaced_methods(model)
-    if replaced:
-        raise InvalidParameter(
-            f"Of this {type(model).__name__} {', '.join(sorted(replaced))} was replaced: what another method computes has no proof, and "
-            "nothing could leave. Nothing was charged.",
-            "Make a new one, or leave account out.",
-        )
 
 
 def one_at_a_time(fit: Callable[..., Any]) -> Callable[..., Any]:
@@ -275,7 +227,7 @@ class PrivateEstimator(BaseEstimator):
     def _read(self, X: object, *, reset: bool) -> Floats:
         """The encoded matrix of a table, by declared facts only. With `reset` this is a fit: declarations are kept."""
         table = self._open(X, reset=reset)
-        if is_stored(table) or is_read_once(table):
+        if not is_in_memory(table):
             table = in_memory(table, self.declared_)
             if reset:
                 self.declared_.check_person(table)
@@ -299,7 +251,7 @@ class PrivateEstimator(BaseEstimator):
         if isinstance(X, Slice):
             # Read here and by nobody else: what somebody has read is charged for all records.
             X = in_memory(X)
-        if not by_schema and (is_stored(X) or is_read_once(X)):
+        if not by_schema and not is_in_memory(X):
             raise InvalidParameter("A data source needs a schema.", "Give schema=Schema.load(…).")
         table = X if by_schema else checked_matrix(self, X, reset=reset)
         if reset:
@@ -310,7 +262,7 @@ class PrivateEstimator(BaseEstimator):
         """The encoded rows of an opened table or source, all checked, here or kept by the workers of a cluster."""
         declared = self.declared_
         # Persons of a table in memory were counted when it was opened.
-        schema = declared if is_stored(table) or is_read_once(table) else None
+        schema = None if is_in_memory(table) else declared
         arrays_of = functools.partial(_encoded_arrays, declared, self.encoding)
         rows = checked_rows(table, arrays_of, schema, cluster=self.cluster)
         numbers = [name for name, column in declared.features.items() if isinstance(column, Number)]
@@ -351,7 +303,7 @@ class PrivateEstimator(BaseEstimator):
     @staticmethod
     def _check_persons_in_memory(X: object, declared: Schema) -> None:
         """Raise PersonRowsExceeded where a person has too many rows in a table in memory; in a source they are counted as it is read."""
-        if not is_stored(X) and not is_read_once(X):
+        if is_in_memory(X):
             declared.check_person(X)
 
     def _keep(self, declared: Schema, schema_digest: str | None) -> None:
@@ -438,22 +390,16 @@ class PrivateEstimator(BaseEstimator):
         kept = rows.at_most(person.bound)
         plan = largest._plan_for(kept.source, kept.y)
         epsilon, delta = checked_epsilon(self.epsilon), checked_delta(self.delta)
-        cost = plan.mechanism.cost
-        if cost.epsilon + exact(spent) > exact(epsilon) or cost.delta > exact(delta) or not plan.guarantee.valid:
+        fit = BoundedFit.of(plan.mechanism.cost, plan.mechanism.noise_scale, spent, epsilon, delta)
+        if fit is None or not plan.guarantee.valid:
             raise InvalidParameter(
                 f"{type(self).__name__} does not choose the number of rows by itself. Nothing was charged.",
                 'Declare a number instead of most_rows = "auto".',
             )
         declared = getattr(largest, "declared_", cast(Schema, largest.schema))
-        choice = BoundChoice.of(
-            spent,
-            largest._values_epsilon(declared),
-            largest._released_sums(declared),
-            person.bound,
-            self.neighbours,
-        )
-        whole = pure_cost(epsilon) if cost.delta == 0 and cost.mu is None else approximate_cost(epsilon, delta)
-        return rows, choice, Plan(BoundedFit(whole, plan.mechanism.noise_scale), plan.guarantee)
+        values_epsilon, sums = largest._values_epsilon(declared), largest._released_sums(declared)
+        choice = BoundChoice.of(spent, values_epsilon, sums, person.bound, self.neighbours)
+        return rows, choice, Plan(fit, plan.guarantee)
 
     def _fit_with_chosen_bound(self, X: Any, y: Any, person: Person) -> Self:
         """Charge, choose the bound, and fit with it, all from one ε."""
@@ -604,38 +550,25 @@ class PrivateEstimator(BaseEstimator):
         extra: Mapping[str, Any] | None = None,
     ) -> Content:
         """Public parameters beside the tensors: the declarations, the price, and the number of rows where it is public."""
-        parameters = {
-            "epsilon": checked_epsilon(self.epsilon),
-            "delta": checked_delta(self.delta),
-            "neighbours": self.neighbours,
-            "rows": self.n_rows_,
-            **written_columns(self.declared_),
-            **({_SLICE: dict(self.slice_)} if self.slice_ else {}),
-            **(extra or {}),
-        }
+        parameters = written_parameters(
+            checked_epsilon(self.epsilon),
+            checked_delta(self.delta),
+            self.neighbours,
+            self.n_rows_,
+            self.declared_,
+            self.slice_,
+            extra or {},
+        )
         return Content(parameters, tensors, grids)
 
     @classmethod
     def check_content(cls, content: Content, schema_digest: str | None) -> Guarantee:
         """What a released content promises, if it is one that `from_release` can take."""
         parameters = content.parameters
-        later = set(cls.later_parameters).intersection(cls.extra_parameters)
-        if {*parameters, *later} - {_SLICE} != {*_PARAMETERS, *cls.extra_parameters}:
-            raise unfit("its parameters are not those of its learner")
-        epsilon, delta, neighbours = (parameters[name] for name in ("epsilon", "delta", "neighbours"))
-        if type(epsilon) is not float or type(delta) is not float:
-            raise unfit("a parameter is not a number")
-        if neighbours not in cls.relations:
-            raise unfit("its neighbours are not those of its learner")
-        rows_are_public = neighbours == "replace-one"
-        if not _is_row_count(parameters["rows"]) if rows_are_public else parameters["rows"] is not None:
-            raise unfit("its number of rows is not what its neighbours allow")
-        if _SLICE in parameters and (rows_are_public or not _is_slice(parameters[_SLICE])):
-            raise unfit("its slice is not one of columns with their values")
-        declared = read_columns(parameters)
+        declared = read_declarations(parameters, cls.extra_parameters, cls.later_parameters, cls.relations)
         if cls._suited(declared) != declared or (schema_digest is None and not is_from_bounds(declared)):
             raise unfit("its columns are not those of its learner")
-        guarantee = promise(epsilon, delta, neighbours, declared)
+        guarantee = promise(parameters["epsilon"], parameters["delta"], parameters["neighbours"], declared)
         try:
             cls._shell(parameters, schema_digest).check_numbers(content)
         except ReleaseMalformed:
@@ -662,7 +595,7 @@ class PrivateEstimator(BaseEstimator):
             model.schema = declared
         model._take_extra(parameters)
         model._keep(declared, schema_digest)
-        model.n_rows_, model._slice = parameters["rows"], parameters.get(_SLICE, {})
+        model.n_rows_, model._slice = parameters["rows"], read_slice(parameters)
         return model
 
     @classmethod
@@ -720,16 +653,3 @@ def undeclared(model: PrivateEstimator) -> InvalidParameter:
         "void the guarantee, and nothing could leave. Nothing was charged.",
         f"Give {name}=… by public knowledge, or a schema that declares the target.",
     )
-
-
-def _is_slice(where: object) -> bool:
-    """Whether a value is the values of at least one column, as text."""
-    return (
-        isinstance(where, dict)
-        and len(where) > 0
-        and not any(text_fault(text) for pair in where.items() for text in pair)
-    )
-
-
-def _is_row_count(rows: object) -> bool:
-    return type(rows) is int and 0 < rows < 2**53

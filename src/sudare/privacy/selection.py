@@ -25,7 +25,7 @@ from sklearn.base import clone
 from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter, NotCharged
 from sudare.frames.person_rows import kept_persons
-from sudare.frames.rows import in_memory
+from sudare.frames.sources import in_memory
 from sudare.privacy.accounting import Cost, decimal_down, decimal_up, exact, pure_cost
 from sudare.privacy.column_sums import exact_sums, fixed_point_step
 from sudare.privacy.declared_columns import rows_per_unit

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
+from sudare.frames.database_sums import SummedColumn, database_sums
 from sudare.frames.rows import Rows, Tallied, checked_rows
 from sudare.frames.table_sums import total_over_tables
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
@@ -215,6 +216,19 @@ def group_sums(
                 steps[row] += np.bincount(group, weights=squares, minlength=cells)
             steps[place] += np.bincount(group, weights=np.rint(block, out=block), minlength=cells)
     return GroupSums(steps, len(named), clipped)
+
+
+def database_group_sums(
+    data: object, declared: Schema, groups: Groups, summed: Sequence[str], squared: Sequence[str]
+) -> GroupSums | None:
+    """The same numbers, added up by the database that the data are in; None where its rows have to be read."""
+    numbers = numbers_among(declared, summed)
+    columns = [SummedColumn(name, number, STEP / 2, 1 / STEP) for name, number in numbers.items()]
+    columns += [SummedColumn(name, numbers[name], STEP / 2, 1 / STEP, STEP) for name in squared]
+    found = database_sums(data, declared, groups.columns, columns)
+    if found is None:
+        return None
+    return GroupSums(np.vstack([found.counts, found.sums]).astype(np.float64), found.rows, found.outside)
 
 
 def _group_sums(
@@ -495,7 +509,9 @@ class GroupedTable(PrivateEstimator):
         self._begin(X)
         squared = _names(self.variance_of, "variance_of")
         part_of = functools.partial(group_sums, self.declared_, self.groups_, self._summed(), squared)
-        found = total_over_tables(X, part_of, self.declared_)
+        found = database_group_sums(X, self.declared_, self.groups_, self._summed(), squared)
+        if found is None:
+            found = total_over_tables(X, part_of, self.declared_)
         if found.rows == 0:
             raise no_rows()
         if found.rows > MOST_ROWS:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter
+from sudare.frames.database_sums import database_counts
 from sudare.frames.rows import is_spark
 from sudare.frames.table_sums import totals_by_columns
 from sudare.privacy.column_sums import count_mechanism
@@ -111,7 +112,12 @@ class PrivateHistogram(PrivateEstimator):
         if self.cluster is not None or is_spark(table):
             rows = self._encoded_rows(table)
             return Counted(rows.total(_cell_counts), rows.count, self.clipped_)
-        found = functools.reduce(Counted.beside, totals_by_columns(table, counted, self.declared_))
+        computed = database_counts(table, self.declared_)
+        if computed is not None:
+            parts = [Counted(each.counts, each.rows, each.outside) for each in computed]
+        else:
+            parts = totals_by_columns(table, counted, self.declared_)
+        found = functools.reduce(Counted.beside, parts)
         if found.rows == 0:
             raise no_rows()
         return found

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.frames.database_sums import SummedColumn, database_rows, database_sums
 from sudare.frames.rows import changed_source, is_spark
 from sudare.frames.sources import row_count
 from sudare.frames.table_sums import totals_by_columns
@@ -38,7 +39,7 @@ from sudare.privacy.private_estimator import (
     check_within,
 )
 from sudare.privacy.release_content import Content, unfit
-from sudare.schema import Schema
+from sudare.schema import Number, Schema
 from sudare.schema.frame_conversion import no_rows
 from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, noise_quantile
 
@@ -54,6 +55,24 @@ _NOISE_WORDS: Final[Mapping[MeanNoise, str]] = {
 
 def _column_sums(step: float, scaled: Floats) -> Floats:
     return exact_sums(scaled, step)
+
+
+def _sums_in_database(table: object, declared: Schema) -> ScaledSums | None:
+    """The sums as the database that the table is in adds them up; None where its rows have to be read."""
+    rows = database_rows(table, declared)
+    if rows is None:
+        return None
+    step = fixed_point_step(rows)
+    columns = [
+        SummedColumn(name, column, step) for name, column in declared.features.items() if isinstance(column, Number)
+    ]
+    found = database_sums(table, declared, (), columns)
+    # A table that was changed in between, or gives other rows every time, is read.
+    return (
+        None
+        if found is None or found.rows != rows
+        else ScaledSums(found.sums[:, 0].astype(np.float64) * step, rows, found.outside)
+    )
 
 
 @dataclass(eq=False, repr=False)
@@ -129,6 +148,11 @@ class PrivateMean(PrivateEstimator):
     def _summed(self, table: Any) -> tuple[int, Floats]:
         """The number of rows and the exact sums of their scaled columns, all checked."""
         rows = None if is_spark(table) else row_count(table)
+        if self.cluster is None and rows is None:
+            computed = _sums_in_database(table, self.declared_)
+            if computed is not None:
+                self.clipped_ = computed.clipped
+                return computed.rows, computed.sums
         if rows is None or self.cluster is not None:
             checked = self._encoded_rows(table)
             return checked.count, checked.total(partial(_column_sums, fixed_point_step(checked.count)))

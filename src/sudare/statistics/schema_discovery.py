@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, SchemaError
 from sudare.frames.person_rows import kept_persons
-from sudare.frames.rows import Arrays, checked_rows, is_read_once
-from sudare.frames.sources import column_types
+from sudare.frames.rows import Arrays, checked_rows
+from sudare.frames.sources import column_types, is_read_once
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.declared_columns import promise, rows_per_unit
 from sudare.privacy.guarantee import DEFAULT_DELTA, Guarantee, checked_delta, checked_epsilon, readable_up

@@ -6,6 +6,7 @@ round when everyone has answered, or at a deadline if enough have.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -51,15 +52,17 @@ Outgoing = tuple[Message, ...]
 class CollectorState:
     """What a collector remembers. `stage` is what it waits for, from `waiting` members; `gone` are those that answer no more, in any stage.
 
-    `among` are those it may include, where it has voted for a set in an earlier attempt: all of them or none. Of masked vectors it keeps the sum and
-    the signatures that came with them. `shares` are what members gave out after the vote. `expected` is what members sign in this round, where all
-    sign the same.
+    `among` are those it may include, all of them or none: whom it has voted for itself in an earlier attempt, or whom members say that they have. `bound`
+    is what these say, as bitmaps, and `aside` are keys of those that cannot vote for the set of this attempt. Of masked vectors it keeps the sum and the
+    signatures that came with them. `shares` are what members gave out after the vote. `expected` is what members sign in this round, where all sign the same.
     """
 
     length: int
     among: frozenset[int] | None = None
     stage: str = "keys"
     keys: dict[int, Statement] = field(default_factory=dict)
+    bound: dict[int, bytes] = field(default_factory=dict)
+    aside: dict[int, Statement] = field(default_factory=dict)
     boxes: dict[int, dict[int, bytes]] = field(default_factory=dict)
     inputs: dict[int, bytes] = field(default_factory=dict)
     masked_total: Words | None = None
@@ -125,7 +128,9 @@ def has_enough(me: Participant, state: CollectorState) -> bool:
     """Whether so many have answered in this round that the sum can go on without the others."""
     if state.is_over:
         return False
-    is_open = state.stage in ("keys", "boxes", "inputs")
+    if state.stage == "keys":
+        return _who_can_agree(me, state) is not None
+    is_open = state.stage in ("boxes", "inputs")
     needed = me.context.threshold if state.among is None or not is_open else len(state.among)
     return len(state.answers()) >= needed
 
@@ -155,8 +160,40 @@ def _take_keys(me: Participant, state: CollectorState, sender: int, body: Advert
     keys = SumKeys.from_bytes(body.keys.content, me.context, sender)
     if is_of_small_order(keys.mask_key):
         return False
+    if body.votes_for:
+        only = me.context.members_in(body.votes_for)
+        if only and sender not in only:
+            return False
+        state.bound[sender] = body.votes_for
     state.keys[sender] = body.keys
     return True
+
+
+def _who_can_agree(me: Participant, state: CollectorState) -> Members | None:
+    """Members with keys here that can all vote for their own set, and are enough; None as long as there are none.
+
+    Members vote for one set with one input, over all attempts: a set that some of them cannot vote for would bind the others to it in vain. So it is
+    a set that somebody is bound to, with everyone in it, or members that are bound to none. What more members say than may be dishonest comes first, and what
+    leaves no free member out; what fewer say does not make a collector leave others out.
+    """
+    context, there = me.context, frozenset(state.keys)
+    if state.among is not None:
+        return state.among if state.among <= there else None
+    free = there - state.bound.keys()
+    told = Counter(state.bound.values())
+    sides = {
+        members: told[content]
+        for content in sorted(told, key=lambda content: (-told[content], content))
+        if len(members := context.members_in(content)) >= context.threshold
+        and members <= there
+        and all(state.bound.get(each, content) == content for each in members)
+        # A member that collects is in the sum itself.
+        and (me.position in members or me.position not in context.everyone)
+    }
+    for members, count in sides.items():
+        if count > context.dishonest or free <= members:
+            return members
+    return free if len(free) >= context.threshold else next(iter(sides), None)
 
 
 def _take_boxes(me: Participant, state: CollectorState, sender: int, body: Dealt) -> bool:
@@ -221,7 +258,12 @@ def _gone_on(me: Participant, state: CollectorState) -> Outgoing:
 
 
 def _directories(me: Participant, state: CollectorState) -> Outgoing:
-    """To each member who is there: all, and the keys of its neighbours."""
+    """To each member that can agree on one set: all of them, and the keys of its neighbours."""
+    agreeing = _who_can_agree(me, state) or frozenset()
+    for member in sorted(frozenset(state.keys) - agreeing):
+        state.aside[member] = state.keys.pop(member)
+    if not agreeing.isdisjoint(state.bound):
+        state.among = agreeing
     present = me.context.bitmap(state.keys)
     neighbours = _neighbours(me, state)
     return tuple(
@@ -319,7 +361,7 @@ _ROUNDS: Final = {
 
 def _stop(me: Participant, state: CollectorState) -> Outgoing:
     state.stage = "stopped"
-    return _to_each(me, state.keys, GivenUp())
+    return _to_each(me, (*state.keys, *state.aside), GivenUp())
 
 
 def _to_each(me: Participant, receivers: Iterable[int], body: Body) -> Outgoing:

@@ -60,6 +60,16 @@ class Roster:
     def __len__(self) -> int:
         return len(self.members)
 
+    def with_relay(self, relay: PublicKeys) -> Roster:
+        """The same with the relay after the last member. Raise InvalidParameter unless its keys are its own; they are looked at once."""
+        if relay not in self._with_relays:
+            self._with_relays[relay] = Roster((*self.members, RELAY_NAME), (*self.publics, relay))
+        return self._with_relays[relay]
+
+    @cached_property
+    def _with_relays(self) -> dict[PublicKeys, Roster]:
+        return {}
+
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of every member's name and public keys."""
@@ -185,7 +195,7 @@ class RelayedSumContext(SumContext):
                 "A sum that nobody may leave has no collector.", "Lower the threshold, or have no relay collect."
             )
         # The same checks as of members: a key of somebody else, or by which anybody can sign, proves nothing.
-        Roster(self.names, self.publics)
+        self.roster.with_relay(self.relay)
 
     @property
     def collector(self) -> int:
@@ -195,12 +205,12 @@ class RelayedSumContext(SumContext):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The members', and that of the relay."""
-        return (*self.members, RELAY_NAME)
+        return self.roster.with_relay(self.relay).members
 
     @cached_property
     def publics(self) -> tuple[PublicKeys, ...]:
         """The members' public keys, and the relay's."""
-        return (*self.roster.publics, self.relay)
+        return self.roster.with_relay(self.relay).publics
 
     @property
     def _values(self) -> list[object]:

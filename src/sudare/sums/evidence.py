@@ -8,6 +8,7 @@ from typing import Final
 
 from sudare.sums.collector import CollectorState
 from sudare.sums.context import Participant
+from sudare.sums.heard_totals import HeardTotals
 from sudare.sums.member import MemberState
 from sudare.sums.messages import Body, heard_content, vote_content
 from sudare.sums.serverless import ServerlessState
@@ -65,7 +66,7 @@ def signed_to_member(me: Participant, state: MemberState | ServerlessState) -> l
 def signed_to_collector(me: Participant, state: CollectorState) -> list[Statement]:
     """What a collector was told and took in."""
     dealers, included = frozenset(state.boxes), frozenset(state.inputs)
-    found = [*state.keys.values(), *state.shares.values()]
+    found = [*state.keys.values(), *state.aside.values(), *state.shares.values()]
     found += _of(me, "dealers", me.context.bitmap(dealers), state.inputs)
     found += _of(me, "vote", vote_content(me.context, dealers, included), state.votes)
     if state.total is not None:
@@ -77,10 +78,10 @@ def with_refused(
     me: Participant,
     refused: tuple[Statement, ...],
     body: Body,
-    member: MemberState | ServerlessState,
+    member: MemberState | ServerlessState | None,
     collector: CollectorState | None,
 ) -> tuple[Statement, ...]:
-    """The refused statements after a message: with those in it that are signed, about this sum, and were not taken in."""
+    """The refused statements after a message: with those in it that are signed, about this sum, and were not taken in. A relay is no `member`."""
     for each in signed_in(body):
         if _is_taken(each, member, collector):
             continue
@@ -94,8 +95,8 @@ def with_refused(
     return refused
 
 
-def _is_taken(each: Statement, member: MemberState | ServerlessState, collector: CollectorState | None) -> bool:
-    heard_totals, signer = member.heard_totals, each.signer
+def _is_taken(each: Statement, member: MemberState | ServerlessState | None, collector: CollectorState | None) -> bool:
+    heard_totals, signer = HeardTotals() if member is None else member.heard_totals, each.signer
     if each.kind == "heard":
         other = heard_totals.others.get(signer)
         is_taken = (other is not None and other.heard == each) or (

@@ -27,6 +27,13 @@ class InputRecord:
     voted_for: bytes | None = None
     voted_in: int | None = None
 
+    def only_set_to_vote_for(self, context: SumContext) -> bytes:
+        """The bitmap of the only members that a vote in this attempt can be for: of nobody where no vote is left, empty where any set can be."""
+        if self.voted_for is None:
+            return b""
+        has_voted = context.is_sparse and self.voted_in not in (None, context.attempt)
+        return context.bitmap(()) if has_voted else self.voted_for
+
     def with_vote(self, context: SumContext, included: bytes) -> InputRecord:
         """The record after a vote. Raise SecondTotalRefused after a vote for other members; on a sparse graph after any in another attempt.
 

@@ -113,7 +113,9 @@ def begun(me: Participant, words: Words, earlier: InputRecord | None = None, amo
     key = MaskKey.of(mask_secret(me))
     chosen = me.out_neighbours if me.context.is_sparse else ()
     keys = SumKeys(key.public, commitment(me.context, self_seed(me)), chosen)
-    return state, _to_collector(me, Advertised(stated(me, "keys", keys.to_bytes())))
+    return state, _to_collector(
+        me, Advertised(stated(me, "keys", keys.to_bytes()), state.record.only_set_to_vote_for(me.context))
+    )
 
 
 def step(me: Participant, state: MemberState, message: Message) -> Step:

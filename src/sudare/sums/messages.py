@@ -30,9 +30,13 @@ HEARD_BYTES: Final = 64
 
 @dataclass(frozen=True)
 class Advertised:
-    """A statement "keys": see `SumKeys`."""
+    """A statement "keys": see `SumKeys`. `votes_for` is the bitmap of the only members that the sender can vote for, empty if it has not voted yet.
+
+    It is not signed: a collector that does as if it were another can do no more than include whom it likes.
+    """
 
     keys: Statement
+    votes_for: bytes = b""
 
 
 @dataclass(frozen=True)

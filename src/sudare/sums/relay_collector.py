@@ -15,8 +15,8 @@ from sudare.errors import InvalidParameter, SumError
 from sudare.sums import collector
 from sudare.sums.collector import CollectorState
 from sudare.sums.context import Participant
-from sudare.sums.evidence import signed_in, signed_to_collector
-from sudare.sums.messages import MESSAGE_CLASSES, Included, Members, Message, ToCollector
+from sudare.sums.evidence import signed_in, signed_to_collector, with_refused
+from sudare.sums.messages import MESSAGE_CLASSES, Members, Message, ToCollector
 from sudare.sums.party import Persist
 from sudare.sums.statements import Statement
 from sudare.sums.wire import packed, unpacked_as
@@ -26,13 +26,13 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class RelayState:
-    """What a relay saves of a sum. `included` is the bitmap of those whom it asked members to vote for, in this attempt or an earlier one."""
+    """What a relay saves of an attempt at a sum."""
 
     input_digest: bytes
     context_digest: bytes
     collector: CollectorState
-    included: bytes | None
     sent: tuple[Message, ...]
+    refused: tuple[Statement, ...]
 
     def to_bytes(self) -> bytes:
         """The canonical form."""
@@ -50,8 +50,7 @@ _STATE_CLASSES: Final = (RelayState, CollectorState, *MESSAGE_CLASSES)
 class RelayCollector:
     """The relay in a sum over vectors of `length` words. `persist` gets the whole state before messages are handed out; `saved` is what it got last.
 
-    Saved state of the same attempt is taken up again; of another attempt at the same input it binds: members vote for one set only, so that
-    the same members are included again or none.
+    Saved state of the same attempt is taken up again. Nothing of other attempts binds it: whom members have voted for they say themselves.
     """
 
     def __init__(
@@ -63,12 +62,10 @@ class RelayCollector:
         before = None if saved is None else RelayState.from_bytes(saved)
         if before is not None and before.input_digest != me.context.input_digest:
             raise SumError("What was saved is of another input.", "Give every iteration of a task its own place.")
-        self._included = None if before is None else before.included
         if before is not None and before.context_digest == me.context.digest:
-            self._collector, self._sent = before.collector, before.sent
+            self._collector, self._sent, self._refused = before.collector, before.sent, before.refused
             return
-        among = None if self._included is None else me.context.members_in(self._included)
-        self._collector, self._sent = collector.begun(len(me.publics), length, among), ()
+        self._collector, self._sent, self._refused = collector.begun(len(me.publics), length), (), ()
 
     def begin(self) -> tuple[Message, ...]:
         """Everything sent so far: nothing at first, or after a restart all of it again."""
@@ -79,7 +76,9 @@ class RelayCollector:
         """What to send after a message came."""
         if not isinstance(message.body, ToCollector):
             return ()
-        return self._sent_out(collector.step(self.participant, self._collector, message))
+        outgoing = collector.step(self.participant, self._collector, message)
+        self._refused = with_refused(self.participant, self._refused, message.body, None, self._collector)
+        return self._sent_out(outgoing)
 
     def expire(self) -> tuple[Message, ...]:
         """What to send when the deadline of a round has passed."""
@@ -89,7 +88,7 @@ class RelayCollector:
     def state(self) -> RelayState:
         """What the relay remembers."""
         context = self.participant.context
-        return RelayState(context.input_digest, context.digest, self._collector, self._included, self._sent)
+        return RelayState(context.input_digest, context.digest, self._collector, self._sent, self._refused)
 
     @property
     def total(self) -> Words | None:
@@ -100,6 +99,11 @@ class RelayCollector:
     def included(self) -> Members:
         """Whose addends came."""
         return frozenset(self._collector.inputs)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is waited for any more."""
+        return self._collector.is_over
 
     @property
     def progress(self) -> str:
@@ -120,13 +124,11 @@ class RelayCollector:
     def statements(self) -> tuple[Statement, ...]:
         """Everything signed that the relay took in or said about the sum: what `sudare.sums.blame` looks at."""
         said = (each for message in self._sent for each in signed_in(message.body))
-        return tuple(dict.fromkeys((*signed_to_collector(self.participant, self._collector), *said)))
+        taken = signed_to_collector(self.participant, self._collector)
+        return tuple(dict.fromkeys((*taken, *said, *self._refused)))
 
     def _sent_out(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
         """The same, remembered and saved before it is handed out."""
-        asked = next((each.body.included for each in outgoing if isinstance(each.body, Included)), None)
-        if asked is not None:
-            self._included = asked.content
         self._sent = (*self._sent, *outgoing)
         if self._persist is not None:
             self._persist(self.state.to_bytes())

@@ -7,6 +7,11 @@ import numpy as np
 from sudare.array_types import Floats, Positions
 
 
+def generator_of(random_state: int | np.random.Generator | None) -> np.random.Generator:
+    """A generator with that seed, the one given, or one that nobody can repeat."""
+    return np.random.default_rng(random_state)
+
+
 def drawn_cells(shares: Floats, groups: Positions, generator: np.random.Generator) -> Positions:
     """For every row a cell by the shares of its group; `shares` has a row of weights, not all zero, for every group."""
     size = shares.shape[1]

@@ -25,6 +25,7 @@ from sudare.synthesis import marginals, microaggregation
 from sudare.synthesis.column_pairs import Pair
 from sudare.synthesis.marginals import MarginalEngine, released_pairs
 from sudare.synthesis.microaggregation import MOST_GROUPS, MicroaggregationEngine
+from sudare.synthesis.row_sampling import generator_of
 from sudare.synthesis.staged_budget import StagedNoise
 from sudare.synthesis.table_cells import SCALED_STEP, CodedRows, Layout, coded_rows, decoded
 
@@ -112,7 +113,7 @@ class PrivateSynthesizer(PrivateEstimator):
         count = self.rows_by_default if rows is None else rows
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise InvalidParameter("rows must be a whole number of at least 1.", "Use for example rows=10_000.")
-        generator = np.random.default_rng(random_state)
+        generator = generator_of(random_state)
         most = max(1, min(_BATCH_ROWS, _BATCH_BYTES // largest_row_bytes(self.declared_)))
         return (self._batch(min(most, int(count) - start), generator) for start in range(0, int(count), most))
 

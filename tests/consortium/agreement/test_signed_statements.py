@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium import Identity, Revocation, Rotation, Statements, keys_in_force, signature_status
-from sudare.consortium.agreement.signed_statements import check_is_key_of, now, statements_path
+from sudare.consortium.agreement.signed_statements import check_is_key_of, keys_for_sums, now, statements_path
 from sudare.errors import AgreementError, AgreementMismatch, IdentityError, KeyRevoked
+from sudare.privacy.ledger_chain import canonical_json
 from tests.consortium.documents import DOCUMENT, agreement_of, signed_by_all, three_identities
 
 IDENTITIES = three_identities()
@@ -23,8 +24,10 @@ STRANGER = Identity.generated()
 def with_(
     statements: Statements, *, rotations: tuple[Rotation, ...] = (), revocations: tuple[Revocation, ...] = ()
 ) -> Statements:
-    return Statements(
-        statements.signatures, (*statements.rotations, *rotations), (*statements.revocations, *revocations)
+    return replace(
+        statements,
+        rotations=(*statements.rotations, *rotations),
+        revocations=(*statements.revocations, *revocations),
     )
 
 
@@ -82,6 +85,51 @@ def test_what_is_not_complete_is_not_signed() -> None:
         Statements().signed(alone, "east", EAST)
     with pytest.raises(AgreementError, match="1 of at least 2"):
         keys_in_force(alone, Statements())
+
+
+# Keys for sums
+
+
+def test_with_the_agreement_members_sign_their_keys_for_sums() -> None:
+    expected = {name: each.member_keys(bytes.fromhex(AGREEMENT.digest)).public for name, each in IDENTITIES.items()}
+    assert keys_for_sums(AGREEMENT, SIGNED) == expected
+    assert len({each.exchange for each in expected.values()}) == 3
+    # A file from before keys were signed counts as it did.
+    without = Statements(SIGNED.signatures)
+    assert signature_status(AGREEMENT, without).is_in_force
+    assert "sum_keys" not in without.to_toml()
+    assert keys_for_sums(AGREEMENT, without) == {}
+
+
+def test_keys_for_sums_that_somebody_else_signed_or_under_another_agreement_do_not_count() -> None:
+    other = agreement_of(IDENTITIES, deadlines={"round_seconds": 1.0})
+    assert keys_for_sums(other, SIGNED) == {}
+    assert SIGNED.signed(other, "east", EAST).sum_keys.keys() == {"east"}
+    for forged in (SIGNED.sum_keys["east"], "00" * 128, SIGNED.sum_keys["north"][:-2] + "00"):
+        swapped = replace(SIGNED, sum_keys={**SIGNED.sum_keys, "north": forged, "stranger": forged})
+        assert keys_for_sums(AGREEMENT, swapped).keys() == {"east", "west"}
+        assert keys_for_sums(AGREEMENT, swapped.merged(SIGNED, AGREEMENT)).keys() == {"east", "north", "west"}
+        assert keys_for_sums(AGREEMENT, SIGNED.merged(swapped, AGREEMENT)) == keys_for_sums(AGREEMENT, SIGNED)
+
+
+def test_a_member_that_signs_two_keys_for_sums_is_named() -> None:
+    other = NORTH.member_keys(b"another").public
+    keys = (other.exchange + other.signing).hex()
+    text = canonical_json({"agreement": AGREEMENT.digest, "keys": keys}).encode()
+    lie = replace(SIGNED, sum_keys={"north": keys + NORTH.sign("keys for sums", text).hex()})
+    assert keys_for_sums(AGREEMENT, lie) == {"north": other}
+    for one, another in ((SIGNED, lie), (lie, SIGNED)):
+        with pytest.raises(IdentityError, match="north has signed two different keys"):
+            one.merged(another, AGREEMENT)
+
+
+def test_keys_for_sums_go_with_the_key_that_signed_them() -> None:
+    new = Identity.generated()
+    rotated = replace(SIGNED, rotations=(Rotation.made(NORTH, new),))
+    assert keys_for_sums(AGREEMENT, rotated).keys() == {"east", "west"}
+    anew = rotated.with_sum_keys(AGREEMENT, "north", new)
+    assert keys_for_sums(AGREEMENT, anew)["north"] == new.member_keys(bytes.fromhex(AGREEMENT.digest)).public
+    assert keys_for_sums(AGREEMENT, SIGNED.merged(anew, AGREEMENT)) == keys_for_sums(AGREEMENT, anew)
 
 
 # Merging
@@ -244,6 +292,7 @@ def test_survives_being_written(tmp_path: Path) -> None:
         ("format = 1", "format = 2", "`format`"),
         ("format = 1", "format = 1\nmore = 1", "unknown field `more`"),
         ('east = "', 'east = "00', r"`signatures\.east` is not 128"),
+        ('[sum_keys]\neast = "', '[sum_keys]\neast = "00', r"`sum_keys\.east` is not 256"),
         ('reason = "', 'reason = "\\u001b', r"`revocations\[0\]\.reason`"),
         ("[[rotations]]", "[[rotations]]\nwhy = 1", r"`rotations\[0\]` has the unknown field"),
         ('new = "', 'new = "G', r"`rotations\[0\]\.new`"),

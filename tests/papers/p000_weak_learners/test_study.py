@@ -9,6 +9,7 @@ import pytest
 
 from sudare.papers import load_study
 from sudare.papers import p000_weak_learners as aggregation
+from sudare.papers.diffprivlib_models import VARIABLE
 from sudare.papers.p000_weak_learners import (
     excess_risks,
     figures4_5,
@@ -50,6 +51,7 @@ def test_from_which_epsilon_the_aggregate_is_ahead():
 
 @pytest.mark.parametrize("quick", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_whole_run(monkeypatch, tiny_data, quick):
+    monkeypatch.delenv(VARIABLE, raising=False)
     for place, name in (
         (synthetic_data_results, "EPSILONS"),
         (aggregation, "QUICK_EPSILONS"),
@@ -103,7 +105,7 @@ def test_no_legend_calls_what_was_found_by_trying_printed():
             note_nodes(found, name, np.array([0.5, 0.6]))
         for name in ("chaudhuri", "single", "stacked", "mean", "combined", "paper"):
             note_nodes(found, name, np.array([0.5, 0.6]), 1.1)
-    (_, figure) = synthetic_data_results.figure_3_figures(found, found, (1.1,))
+    (_, figure) = synthetic_data_results.figure_3_figures(found, found, None, (1.1,))
     assert "as printed" not in figure.caption
     assert "free intercept" in figure.caption
 

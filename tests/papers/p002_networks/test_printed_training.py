@@ -26,7 +26,7 @@ def batches():
     generator = np.random.default_rng(0)
     rows = generator.random((5, 6, 3)).astype(np.float32)
     targets = np.eye(2, dtype=np.float32)[(rows.sum(axis=2) > 1.5).astype(int)]
-    return Batches(jnp.asarray(rows), jnp.asarray(targets), jnp.ones((5, 6)))
+    return Batches(rows, targets, np.ones((5, 6), dtype=np.float32))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_without_noise_and_beyond_all_thresholds_noisy_changes_are_the_changes(s
     descent, generator = Descent(0.3, 0.01, 6.0), np.random.default_rng(0)
     plain = trained(start, batches, 3, descent, "cross_entropy")
     _, quiet = trained_with_noisy_changes(
-        start, batches, 3, descent, NoisyChanges(100.0, jnp.asarray([5.0, 0.0])), "cross_entropy", generator
+        start, batches, 3, descent, NoisyChanges(100.0, (5.0, 0.0)), "cross_entropy", generator
     )
     for one, other in zip(jax.tree.leaves(quiet), jax.tree.leaves(plain), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
@@ -81,7 +81,7 @@ def test_without_noise_and_beyond_all_thresholds_noisy_changes_are_the_changes(s
 
 def test_no_noise_moves_a_parameter_beyond_the_threshold(start, batches):
     descent, threshold = Descent(6.0, 0.0, 6.0), 0.25
-    noisy = NoisyChanges(threshold, jnp.asarray([1000.0]))
+    noisy = NoisyChanges(threshold, (1000.0,))
     (after,) = trained_with_noisy_changes(start, batches, 1, descent, noisy, "cross_entropy", np.random.default_rng(2))
     moves = [np.abs(np.asarray(new - old)) for new, old in zip(*map(jax.tree.leaves, (after, start)), strict=True)]
     # Five updates; noise so large that each is at one of the ends.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +164,8 @@ def rotated(member: Member, passphrase: bytes) -> Rotated:
         if pair not in [(each.old, each.new) for each in statements.rotations]:
             check_is_key_of(agreement, statements, member.name, old.public_key)
             rotations = (*statements.rotations, Rotation.made(old, new))
-            Statements(statements.signatures, rotations, statements.revocations).save(member.agreement_path)
+            after = replace(statements, rotations=rotations).with_sum_keys(agreement, member.name, new)
+            after.save(member.agreement_path)
         kept = member.key_path.with_name(f"{member.key_path.name}.old-{fingerprint(old.public_key)[:4]}")
         replace_keeping_old(member.key_path, waiting, kept)
     return Rotated(old, new, kept)
@@ -181,5 +182,5 @@ def revoked(member: Member, identity: Identity, key: str, reason: str) -> Revoca
         begun = [each for each in statements.revocations if each.key == key]
         revocation = (begun[0] if begun else Revocation(key, now(), reason)).signed_by(identity)
         revocations = (*statements.revocations, revocation)
-        Statements(statements.signatures, statements.rotations, revocations).save(member.agreement_path)
+        replace(statements, revocations=revocations).save(member.agreement_path)
     return revocation

@@ -3,7 +3,8 @@
 Statements are public and only ever added: members exchange the file and merge it. Nothing in it counts unless its
 signatures verify, so a file from anywhere can be merged.
 
-- A *signature* of a member is over the agreement's digest.
+- A *signature* of a member is over the agreement's digest. With it the member signs its public keys for sums under this agreement, so that others can
+  make sums that it may leave before they have met it.
 - A *rotation* names a member's old and new key; both sign it, the old one to allow it and the new one to show that it is held.
 - A *revocation* says that a key no longer counts. The key itself signs it, or as many other members as the threshold t says
   (all others, where t is all members). A revoked key cannot hand over to a new one: the member is entered anew.
@@ -28,12 +29,15 @@ from sudare.errors import AgreementError, AgreementMismatch, IdentityError, KeyR
 from sudare.files import LARGEST_DOCUMENT_BYTES, read_text, write_document
 from sudare.privacy.ledger_chain import canonical_json
 from sudare.sums.context import RELAY_NAME
+from sudare.sums.keys import PublicKeys
 
 FORMAT: Final = 1
 ENDING: Final = ".statements"
 MOST_STATEMENTS: Final = 20_000
 
 _AGREEING: Final = "agreement"
+_SUMMING: Final = "keys for sums"
+_KEY_DIGITS, _SIGNATURE_DIGITS = 64, 128
 _ROTATING: Final = "key rotation"
 _REVOKING: Final = "key revocation"
 
@@ -106,14 +110,19 @@ class Revocation:
 
 @dataclass(frozen=True)
 class Statements:
-    """All statements that a member has of its own and from others. What stands here need not be true; see `standing`."""
+    """All statements that a member has of its own and from others. What stands here need not be true; see `signature_status`.
+
+    `sum_keys` are a member's public keys for masks and votes, and its signature under them.
+    """
 
     signatures: Mapping[str, str] = field(default_factory=dict)
     rotations: tuple[Rotation, ...] = ()
     revocations: tuple[Revocation, ...] = ()
+    sum_keys: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "signatures", MappingProxyType(dict(sorted(self.signatures.items()))))
+        for name in ("signatures", "sum_keys"):
+            object.__setattr__(self, name, MappingProxyType(dict(sorted(getattr(self, name).items()))))
         object.__setattr__(self, "rotations", tuple(sorted(set(self.rotations))))
         by_text: dict[bytes, Revocation] = {}
         for each in self.revocations:
@@ -123,23 +132,42 @@ class Statements:
         object.__setattr__(self, "revocations", tuple(by_text[text] for text in sorted(by_text)))
 
     def merged(self, other: Statements, agreement: Agreement) -> Statements:
-        """All statements of both, of the other's those that verify; of two signatures of one member the one that does."""
+        """All statements of both, of the other's those that verify; of two signatures of one member the one that does.
+
+        Raise IdentityError where a member has signed two different keys for sums.
+        """
         rotations = (*self.rotations, *(each for each in other.rotations if each.is_valid()))
         revocations = (
             *self.revocations,
             *(each for each in map(Revocation.verified, other.revocations) if each.signatures),
         )
-        theirs = Statements(other.signatures, rotations, revocations)
-        good = _good_signatures(agreement, theirs, _chains(agreement, theirs))
-        return Statements({**other.signatures, **self.signatures, **good}, rotations, revocations)
+        theirs = Statements(other.signatures, rotations, revocations, other.sum_keys)
+        chains = _chains(agreement, theirs)
+        good = _good_signatures(agreement, theirs, chains)
+        told, known = (_good_sum_keys(agreement, each, chains) for each in (theirs, self))
+        for name in sorted(told.keys() & known.keys()):
+            if told[name] != known[name]:
+                raise IdentityError(
+                    f"{name} has signed two different keys for sums under one agreement; no honest program does.",
+                    "Nothing was merged. Ask it by telephone, and let it sign a new agreement with a new key.",
+                )
+        sum_keys = told | known
+        signatures = {**other.signatures, **self.signatures, **good}
+        return Statements(signatures, rotations, revocations, {**other.sum_keys, **self.sum_keys, **sum_keys})
 
     def signed(self, agreement: Agreement, name: str, identity: Identity) -> Statements:
-        """With a member's signature over the agreement; signatures over anything else are dropped."""
+        """With a member's signature over the agreement, and over its keys for sums under it; signatures over anything else are dropped."""
         agreement.check_complete()
         check_is_key_of(agreement, self, name, identity.public_key)
         own = {name: identity.sign(_AGREEING, agreement.digest.encode()).hex()}
-        good = _good_signatures(agreement, self, _chains(agreement, self))
-        return Statements({**good, **own}, self.rotations, self.revocations)
+        chains = _chains(agreement, self)
+        good, sum_keys = _good_signatures(agreement, self, chains), _good_sum_keys(agreement, self, chains)
+        kept = Statements({**good, **own}, self.rotations, self.revocations, sum_keys)
+        return kept.with_sum_keys(agreement, name, identity)
+
+    def with_sum_keys(self, agreement: Agreement, name: str, identity: Identity) -> Statements:
+        """With a member's public keys for sums under the agreement, signed."""
+        return replace(self, sum_keys={**self.sum_keys, name: _signed_sum_keys(agreement, identity)})
 
     # As a document
 
@@ -147,17 +175,19 @@ class Statements:
     def from_toml(cls, text: str) -> Statements:
         """The statements of a TOML text."""
         document = parsed_toml(text, "The file of statements")
-        fields = document.table(("format",), ("signatures", "rotations", "revocations"))
+        fields = document.table(("format",), ("signatures", "rotations", "revocations", "sum_keys"))
         fields["format"].check_format(FORMAT, "statements")
         signatures = fields["signatures"].named() if "signatures" in fields else {}
         rotations = fields["rotations"].items() if "rotations" in fields else []
         revocations = fields["revocations"].items() if "revocations" in fields else []
-        if len(signatures) + len(rotations) + len(revocations) > MOST_STATEMENTS:
+        sum_keys = fields["sum_keys"].named() if "sum_keys" in fields else {}
+        if max(len(signatures), len(sum_keys)) + len(rotations) + len(revocations) > MOST_STATEMENTS:
             raise AgreementError(f"There are more than {MOST_STATEMENTS} statements.", "Begin the file anew.")
         return cls(
-            {name: value.hexadecimal(128) for name, value in signatures.items()},
+            {name: value.hexadecimal(_SIGNATURE_DIGITS) for name, value in signatures.items()},
             tuple(map(_rotation, rotations)),
             tuple(map(_revocation, revocations)),
+            {name: value.hexadecimal(2 * _KEY_DIGITS + _SIGNATURE_DIGITS) for name, value in sum_keys.items()},
         )
 
     def to_toml(self) -> str:
@@ -167,6 +197,7 @@ class Statements:
             for each in self.revocations
         ]
         document: dict[str, Any] = {"format": FORMAT, "signatures": dict(self.signatures)}
+        document |= {"sum_keys": dict(self.sum_keys)} if self.sum_keys else {}
         document |= {"rotations": [dict(vars(each)) for each in self.rotations], "revocations": revocations}
         return tomli_w.dumps(document)
 
@@ -179,7 +210,7 @@ class Statements:
     def save(self, agreement_path: str | os.PathLike[str]) -> None:
         """Write them beside an agreement's file; raise `AgreementError` and leave that as it was if they could not be read again."""
         text = self.to_toml()
-        count = len(self.signatures) + len(self.rotations) + len(self.revocations)
+        count = max(len(self.signatures), len(self.sum_keys)) + len(self.rotations) + len(self.revocations)
         if count > MOST_STATEMENTS or len(text.encode()) > LARGEST_DOCUMENT_BYTES:
             raise AgreementError(
                 f"Together these are more than {MOST_STATEMENTS} statements or {LARGEST_DOCUMENT_BYTES >> 20} MiB; nothing was written.",
@@ -235,13 +266,24 @@ def keys_in_force(agreement: Agreement, statements: Statements) -> Mapping[str, 
     return found.keys
 
 
+def keys_for_sums(agreement: Agreement, statements: Statements) -> dict[str, PublicKeys]:
+    """Members' public keys for masks and votes, of those who signed them with the key that is theirs now."""
+    good = _good_sum_keys(agreement, statements, _chains(agreement, statements))
+    return {name: PublicKeys(*_keys_in(content)) for name, content in good.items()}
+
+
 class KeysInForce:
-    """The keys in force when a process was started, compared with the statements beside the agreement whenever those were written."""
+    """The keys in force when a process was started, compared with the statements beside the agreement whenever those were written.
+
+    `for_sums` are the keys for masks and votes that members have signed, as far as they have.
+    """
 
     def __init__(self, agreement: Agreement, agreement_path: Path) -> None:
         """Raise as `keys_in_force` does."""
         self._agreement, self._path, self._seen = agreement, agreement_path, _version_of(agreement_path)
-        self.keys = dict(keys_in_force(agreement, Statements.load(agreement_path)))
+        statements = Statements.load(agreement_path)
+        self.keys = dict(keys_in_force(agreement, statements))
+        self.for_sums = keys_for_sums(agreement, statements)
 
     def have_changed(self) -> bool:
         """Whether the file was written since this was asked last, and other keys count now. Raise as `keys_in_force` does."""
@@ -360,6 +402,33 @@ def _good_signatures(agreement: Agreement, statements: Statements, chains: _Chai
         and name not in chains.lost
         and any(verifies(bytes.fromhex(key), _AGREEING, text, bytes.fromhex(signature)) for key in chains.keys[name])
     }
+
+
+def _signed_sum_keys(agreement: Agreement, identity: Identity) -> str:
+    """A member's public keys for sums under an agreement, with its signature."""
+    public = identity.member_keys(bytes.fromhex(agreement.digest)).public
+    keys = public.exchange + public.signing
+    return (keys + identity.sign(_SUMMING, _sum_keys_text(agreement, keys.hex()))).hex()
+
+
+def _sum_keys_text(agreement: Agreement, keys: str) -> bytes:
+    """What is signed."""
+    return canonical_json({"agreement": agreement.digest, "keys": keys}).encode()
+
+
+def _keys_in(content: str) -> tuple[bytes, bytes]:
+    return bytes.fromhex(content[:_KEY_DIGITS]), bytes.fromhex(content[_KEY_DIGITS : 2 * _KEY_DIGITS])
+
+
+def _good_sum_keys(agreement: Agreement, statements: Statements, chains: _Chains) -> dict[str, str]:
+    """Keys for sums under this agreement that members signed with the key that is theirs now: those that the key before it derived are gone with it."""
+    good, members = {}, frozenset(agreement.member_names)
+    for name, content in statements.sum_keys.items():
+        key = chains.current(name) if name in members else None
+        keys, signature = content[: 2 * _KEY_DIGITS], bytes.fromhex(content[2 * _KEY_DIGITS :])
+        if key is not None and verifies(bytes.fromhex(key), _SUMMING, _sum_keys_text(agreement, keys), signature):
+            good[name] = content
+    return good
 
 
 def _rotation(item: Field) -> Rotation:

@@ -2,7 +2,7 @@
 
 It knows neither script nor records: which sum is next, after which totals and over how many words it hears from members, and believes what
 more of them say than may be dishonest. What it promised is in the store before a message is handed out, so that a relay that was restarted
-says the same bytes. Of a task it keeps the current sum and the one before.
+says the same bytes. Of a task it keeps the current sum and the one before, and transcripts as members do.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ from sudare.consortium.tasks.sum_message_envelopes import (
     SumRequest,
     SumSteps,
 )
+from sudare.consortium.tasks.sum_transcripts import Transcripts
 from sudare.errors import AgreementMismatch, MessageMalformed, SudareError
+from sudare.sums.blame import Transcript
 from sudare.sums.context import Participant
+from sudare.sums.keys import PublicKeys
 from sudare.sums.relay_collector import RelayCollector
+from sudare.sums.statements import Statement
 from sudare.sums.wire import packed, unpacked_as
 
 
@@ -48,15 +52,14 @@ class _Asked:
 class RelayedSum(SumSteps[RelayCollector]):
     """The relay in one sum."""
 
-    def begin(self, number: int, saved: bytes | None, now: float) -> None:
-        """Begin an attempt, or take up what was saved: the same bytes again. What was saved of an earlier attempt binds."""
+    _earlier: tuple[Statement, ...]
+
+    def begin(self, number: int, saved: bytes | None, now: float, earlier: tuple[Statement, ...]) -> None:
+        """Begin an attempt, or take up what was saved: the same bytes again. `earlier` is what was signed in attempts before."""
+        self._earlier = earlier
         me = Participant(self._context(number), self._group.position, self._group.keys)
         collector = RelayCollector(me, self.request.length, saved=saved)
         self._begin(number, collector, collector.begin(), now)
-
-    def begin_next(self, number: int, now: float) -> None:
-        """Begin a later attempt."""
-        self.begin(number, self._party.state.to_bytes(), now)
 
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
         """Take a message in. True once it may be acknowledged; False also if it is of a later attempt. Those of earlier ones change nothing."""
@@ -70,6 +73,26 @@ class RelayedSum(SumSteps[RelayCollector]):
         self._present = present
         self._look_for_answers(now, deadline_seconds)
         self.flush()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the current attempt has come to its end."""
+        return self._party.is_over
+
+    @property
+    def transcript(self) -> Transcript:
+        """Everything signed in this sum, with what names it."""
+        return Transcript(self._party.participant.context, self.statements)
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """Everything signed that was heard or said, in all attempts."""
+        return tuple(dict.fromkeys((*self._earlier, *self._party.statements)))
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether there is a total."""
+        return self._party.total is not None
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -89,6 +112,8 @@ class RelayedSums(SumActivity):
         self._sums: dict[int, RelayedSum] = {}
         self._asked: dict[str, _Asked] = {}
         self._stopped_by: set[str] = set()
+        self._transcripts = Transcripts(store)
+        self._kept_at = -1, -1
 
     @property
     def finished(self) -> bool:
@@ -153,14 +178,15 @@ class RelayedSums(SumActivity):
         current = self._sums.get(iteration)
         if current is not None:
             if iteration == self.iteration and number > current.number and request == current.request:
-                current.begin_next(number, now)
+                self._keep_transcript(current)
+                current.begin(number, None, now, current.statements)
                 self._collect(current)
         elif iteration > self.iteration:
             self._begin_sum(request, Attempt(iteration, number, b""), now)
 
     def _begin_sum(self, request: SumRequest, attempt: Attempt, now: float) -> None:
         """Collect a sum, as soon as everyone's keys are known."""
-        publics, iteration = self._saved_publics() or self._gathered_publics(), attempt.iteration
+        publics, iteration = self._current_publics(), attempt.iteration
         if publics is None:
             return
         before = self._sums.get(iteration - 1)
@@ -168,8 +194,19 @@ class RelayedSums(SumActivity):
         begun = RelayedSum(self.task, self._group, publics, iteration, request, self._saver(request), late)
         self._sums = {each: old for each, old in self._sums.items() if each == iteration - 1} | {iteration: begun}
         self.iteration = iteration
-        begun.begin(attempt.number, attempt.sum_state or None, now)
+        begun.begin(attempt.number, attempt.sum_state or None, now, self._transcripts.statements(iteration))
         self._collect(begun)
+
+    def _current_publics(self) -> tuple[PublicKeys, ...] | None:
+        """Everyone's keys: those that the task was begun with, or as long as no sum was opened those that they show now."""
+        saved = self._saved_publics()
+        if saved is None:
+            return self._gathered_publics()
+        return saved if self._has_opened_any else self._renewed_publics(saved)
+
+    @property
+    def _has_opened_any(self) -> bool:
+        return any(each.is_opened for each in self._sums.values())
 
     def _saver(self, request: SumRequest) -> Callable[[Attempt], None]:
         """What saves an attempt: the current and the last sum are in two places that take turns."""
@@ -185,13 +222,27 @@ class RelayedSums(SumActivity):
         if collected is None:
             return True
         is_saved = collected.receive(sender, envelope, now)
-        self._collect(collected)
+        self._after(collected)
         return is_saved
 
+    def _after(self, collected: RelayedSum) -> None:
+        """After a sum was given something: send, and keep what was signed in an attempt that is over."""
+        self._collect(collected)
+        if collected.is_over and self._kept_at < (collected.iteration, collected.number):
+            self._keep_transcript(collected)
+
+    def _keep_transcript(self, collected: RelayedSum) -> None:
+        self._kept_at = collected.iteration, collected.number
+        self._transcripts.add(collected.transcript)
+        self._transcripts.save()
+
     def _look_around(self, now: float, present: frozenset[str]) -> None:
-        was_away = self._was_away(now)
+        was_away, current = self._was_away(now), self._sums.get(self.iteration)
+        is_new = current is not None and not self._has_opened_any
+        if current is not None and is_new and self._renewed_publics(current.publics) != current.publics:
+            self._begin_sum(current.request, Attempt(self.iteration, current.number, b""), now)
         for collected in self._sums.values():
             if was_away:
                 collected.wait_anew(now)
             collected.tick(now, self._seen(now, present) - self._stopped_by, self.deadline_seconds)
-            self._collect(collected)
+            self._after(collected)

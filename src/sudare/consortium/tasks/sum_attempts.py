@@ -210,6 +210,16 @@ class SumAttempts(SumSteps[Party]):
             )
 
     @property
+    def has_come_to_nothing(self) -> bool:
+        """Whether this member may begin the sum with other keys: there is no total, and it has voted in no attempt."""
+        return self.total is None and not self.is_over and self._party.state.record.voted_in is None
+
+    @property
+    def at(self) -> Attempt:
+        """The current attempt."""
+        return Attempt(self.iteration, self.number, self._party.state.to_bytes())
+
+    @property
     def total(self) -> Total | None:
         """The sum and whose addends are in it, once it may be used."""
         words, included = self._party.total, self._party.included
@@ -274,9 +284,16 @@ class SumAttempts(SumSteps[Party]):
                 "The relay, which collects the sums of this agreement, is missing.",
                 "No total was used. Run the task again when it is back; it goes on where it stopped.",
             )
-        return self._party.failure or MembersMissing(
-            f"{self.number + 1} attempts at a sum among {count} members were not finished.",
-            "No total was used. Look at `sudare status`, and run the task again when members are there.",
+        if self._party.failure is not None:
+            return self._party.failure
+        tried = f"{self.number + 1} attempts at a sum among {count} members were not finished"
+        if self._group.relay_collects:
+            return MembersMissing(
+                f"{tried}: the relay, which collects them, is there and finished none.",
+                "No total was used. Ask who runs it what it says; it may hold another agreement, key or state folder. Run the task again then.",
+            )
+        return MembersMissing(
+            f"{tried}.", "No total was used. Look at `sudare status`, and run the task again when members are there."
         )
 
     def _begin_attempt(self, number: int, now: float) -> None:

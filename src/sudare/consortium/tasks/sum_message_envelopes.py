@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Generic, TypeVar
 
 from sudare.consortium.network.message_dispatch import Activity, Envelope
 from sudare.consortium.network.session import MOST_MESSAGE_BYTES
@@ -40,7 +40,7 @@ Known = Callable[[], Mapping[str, PublicKeys]]
 class SumGroup:
     """Among whom sums are made: the agreement's digest, its members in their order, the own name and keys, the threshold, how many may lie.
 
-    Where the relay collects it has a name and keys too, and is no member.
+    Where the relay collects it has a name and keys too, and is no member. `signed` are the public keys that members have signed with the agreement.
     """
 
     agreement: str
@@ -50,6 +50,7 @@ class SumGroup:
     threshold: int
     dishonest: int
     relay_collects: bool = False
+    signed: Mapping[str, PublicKeys] = field(default_factory=dict)
 
     @property
     def participants(self) -> tuple[str, ...]:
@@ -123,7 +124,7 @@ class SumSteps(Generic[Steps]):
         late: frozenset[str],
     ) -> None:
         self.iteration, self.request, self._late = iteration, request, late
-        self._task, self._group, self._save = task, group, save
+        self._task, self._group, self._save, self.publics = task, group, save, publics
         self._roster = Roster(group.members, publics[: len(group.members)])
         self._relay = publics[-1] if group.relay_collects else None
         self._neighbourhood = sum_neighbourhood(len(group.members), group.dishonest, group.threshold)
@@ -219,8 +220,10 @@ class SumSteps(Generic[Steps]):
 
 
 @dataclass(frozen=True)
-class _Keys:
+class PinnedKeys:
     """Everyone's public keys for masks and votes, which must not change in the middle of a task."""
+
+    PACKED_NAME: ClassVar = "_Keys"
 
     exchange: tuple[bytes, ...]
     signing: tuple[bytes, ...]
@@ -235,26 +238,51 @@ class SumActivity(Activity):
         super().__init__(task, group.name, group.members, silence_seconds)
         self._group, self._store, self._known = group, store, known
         self._begun_at = self._looked_at = 0.0
+        self._renewed = frozenset[str]()
 
     def _saved_publics(self) -> tuple[PublicKeys, ...] | None:
         """The participants' public keys that the task was begun with."""
         content = self._store.load(_KEYS)
         if content is None:
             return None
-        saved = unpacked_as(_Keys, content)
+        saved = unpacked_as(PinnedKeys, content)
         return tuple(map(PublicKeys, saved.exchange, saved.signing))
 
     def _gathered_publics(self) -> tuple[PublicKeys, ...] | None:
         """The participants' public keys, saved for the rest of the task; None as long as somebody has not shown its own.
 
+        Where members may leave, what they have signed with the agreement will do: they need not be there. Nobody can show others than it signed.
         Raise InvalidParameter, and save nothing, unless sums can be made with them: who showed a wrong key may show the right one in the next run.
         """
-        known = self._known()
-        if not all(name in known for name in self._group.participants):
+        known, signed = self._known(), self._group.signed
+        at_hand = (
+            {**known, **signed}
+            if self._group.may_lose_some
+            else {name: signed.get(name, known[name]) for name in known}
+        )
+        if not all(name in at_hand for name in self._group.participants):
             return None
-        publics = tuple(known[name] for name in self._group.participants)
+        return self._kept_publics(at_hand)
+
+    def _renewed_publics(self, publics: tuple[PublicKeys, ...]) -> tuple[PublicKeys, ...]:
+        """These public keys, with those that participants show now in the place of others; saved, if there are any.
+
+        For participants that signed no keys, and once for each in a life of the process: who changes them again and again holds nothing up. Raise InvalidParameter
+        unless sums can be made with them.
+        """
+        known, pinned = self._known(), dict(zip(self._group.participants, publics, strict=True))
+        settled = self._renewed | self._group.signed.keys()
+        changed = {name: known[name] for name in pinned if known.get(name, pinned[name]) != pinned[name]}
+        renewed = {name: keys for name, keys in changed.items() if name not in settled}
+        if not renewed:
+            return publics
+        self._renewed |= renewed.keys()
+        return self._kept_publics({**pinned, **renewed})
+
+    def _kept_publics(self, at_hand: Mapping[str, PublicKeys]) -> tuple[PublicKeys, ...]:
+        publics = tuple(at_hand[name] for name in self._group.participants)
         Roster(self._group.participants, publics)
-        keys = _Keys(tuple(each.exchange for each in publics), tuple(each.signing for each in publics))
+        keys = PinnedKeys(tuple(each.exchange for each in publics), tuple(each.signing for each in publics))
         self._store.save(_KEYS, packed(keys))
         return publics
 

@@ -293,6 +293,7 @@ class SumRunner(SumActivity):
 
     def _look_around(self, now: float, present: frozenset[str]) -> None:
         """Let the sum look at who is there."""
+        self._renew_keys(now)
         changed, attempts = self._changed_keys(), self._sums.get(self.iteration)
         if self._was_away(now):
             for each in self._sums.values():
@@ -316,6 +317,20 @@ class SumRunner(SumActivity):
                 attempts.ask_relay()
                 self._collect(attempts)
 
+    def _renew_keys(self, now: float) -> None:
+        """As long as nothing came of the first sum, whoever showed wrong keys may show the right ones: it is begun anew with them.
+
+        To the proof the sum with other keys is another attempt with the same input; whoever has voted stays with what it voted in.
+        """
+        first = self._sums.get(0)
+        if self._publics is None or first is None or self.iteration > 0 or not self._group.may_lose_some:
+            return
+        if first.has_come_to_nothing:
+            publics = self._renewed_publics(self._publics)
+            if publics != self._publics:
+                self._publics = publics
+                self._begin_sum(self._start, first.at, now)
+
     def _changed_keys(self) -> frozenset[str]:
         """Members that came back with other keys; nothing they say counts. Raise IdentityError where nobody may leave."""
         if self._publics is None:
@@ -324,7 +339,7 @@ class SumRunner(SumActivity):
         changed = frozenset(name for name, keys in pinned if known.get(name, keys) != keys)
         if changed and not self._group.may_lose_some:
             raise IdentityError(
-                f"'{min(changed)}' has come back with other keys in the middle of a task.",
+                f"'{min(changed)}' shows other keys for sums than the task was begun with, or than it signed with the agreement.",
                 "Let it use the key that the task was begun with, or begin a new task.",
             )
         return changed

@@ -110,7 +110,7 @@ def own_transcripts(folder: Path) -> list[Transcript]:
     if not paths:
         raise ConsortiumError(
             "No transcript of a sum of this task is kept here: it makes none, or no sum of it has ended.",
-            "Run the task first, and give this member's own file with --member.",
+            "Run the task first, and name this member's own file with --member, or the relay's own folder with --state.",
         )
     return [Transcript.from_bytes(path.read_bytes()) for path in paths]
 
@@ -143,5 +143,5 @@ def received_transcripts(path: Path) -> list[Transcript]:
         pass
     raise MessageMalformed(
         f"'{path}' holds no transcripts that this version can read.",
-        "Ask its sender for the file that `sudare consortium blame TASK --output FILE` writes.",
+        "Ask its sender for the file that `sudare consortium blame TASK --output FILE`, or at a relay `sudare relay transcripts TASK`, writes.",
     )

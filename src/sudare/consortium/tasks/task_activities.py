@@ -47,7 +47,7 @@ from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.release import Release, audited
 from sudare.privacy.release_file import parsed
 from sudare.schema import Schema
-from sudare.sums.keys import MemberKeys
+from sudare.sums.keys import MemberKeys, PublicKeys
 
 # The name of the run that pays, in the store of its task.
 _RUN: Final = "run"
@@ -64,6 +64,7 @@ class TaskEnvironment:
     identity: Identity
     keys: MemberKeys
     signing_keys: Mapping[str, bytes]
+    sum_keys: Mapping[str, PublicKeys]
     session: Session
 
     def store(self, task: Task) -> CheckpointStore:
@@ -152,7 +153,9 @@ def _sums(task: Task, here: TaskEnvironment, store: CheckpointStore, walk: Walk)
     agreement = here.agreement
     threshold, dishonest = agreement.threshold, agreement.dishonest
     names, own = agreement.member_names, here.member.name
-    group = SumGroup(agreement.digest, names, own, here.keys, threshold, dishonest, agreement.relay_collects)
+    group = SumGroup(
+        agreement.digest, names, own, here.keys, threshold, dishonest, agreement.relay_collects, here.sum_keys
+    )
     timeouts = Timeouts(agreement.deadlines.round_seconds, agreement.deadlines.task_seconds)
     return SumRunner(task.name, group, walk, store, here.session.known_publics, timeouts)
 

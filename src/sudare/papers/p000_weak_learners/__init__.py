@@ -19,6 +19,7 @@ from sudare.papers.p000_weak_learners.figures4_5 import (
     PIMA_TITLE,
     patients,
     patients_figure,
+    patients_peer,
     patients_table,
 )
 from sudare.papers.p000_weak_learners.learning_tasks import breast_cancer, diabetes
@@ -54,10 +55,11 @@ def synthetic_part(tell: Tell, settings: StudySettings) -> StudyResult:
     epsilons = QUICK_EPSILONS if settings.quick else synthetic_data_results.EPSILONS
     factor = 1 if settings.quick else CHEAP_FACTOR
     printed = synthetic_data_results.figure_3(tell, factor * settings.repeats, epsilons)
+    peer = synthetic_data_results.figure_3_peer(tell, factor * settings.repeats, epsilons)
     best = synthetic_data_results.winning(tell, settings.repeats, epsilons)
     return StudyResult(
-        synthetic_data_results.figure_3_tables(printed, best, epsilons),
-        synthetic_data_results.figure_3_figures(printed, best, epsilons),
+        synthetic_data_results.figure_3_tables(printed, best, peer, epsilons),
+        synthetic_data_results.figure_3_figures(printed, best, peer, epsilons),
     )
 
 
@@ -65,15 +67,13 @@ def patients_part(tell: Tell, settings: StudySettings) -> StudyResult:
     """Figures 4 and 5."""
     epsilons = QUICK_PATIENT_EPSILONS if settings.quick else figures4_5.EPSILONS
     repeats = settings.repeats if settings.quick else CHEAP_FACTOR * settings.repeats
-    cancer = patients(tell, breast_cancer, CANCER_TITLE, repeats, epsilons)
-    pima = patients(tell, diabetes, PIMA_TITLE, repeats, epsilons)
-    return StudyResult(
-        [patients_table(CANCER_TITLE, cancer, epsilons), patients_table(PIMA_TITLE, pima, epsilons)],
-        [
-            patients_figure("Figure 4", CANCER_TITLE, cancer, epsilons),
-            patients_figure("Figure 5", PIMA_TITLE, pima, epsilons),
-        ],
-    )
+    tables, figures = [], []
+    for label, title, deal in (("Figure 4", CANCER_TITLE, breast_cancer), ("Figure 5", PIMA_TITLE, diabetes)):
+        found = patients(tell, deal, title, repeats, epsilons)
+        peer = patients_peer(tell, deal, title, repeats, epsilons)
+        tables.append(patients_table(title, found, peer, epsilons))
+        figures.append(patients_figure(label, title, found, peer, epsilons))
+    return StudyResult(tables, figures)
 
 
 def bounds_part(tell: Tell, settings: StudySettings) -> StudyResult:

@@ -7,6 +7,7 @@ from typing import Final
 
 from sudare.array_types import Floats
 from sudare.papers.repetitions import Measurements, Shown
+from sudare.papers.study import Cell
 from sudare.report.plots import Panel, Series, curves
 
 PURE_EPSILON: Final = "ε (pure, replace-one)"
@@ -19,12 +20,28 @@ WEAK_LEARNERS: Final = "private weak learners"
 STACKING: Final = "stacking [3]"
 NOISY_MEANS: Final = "aggregated noisy means (ours)"
 CONSENSUS: Final = "own plus consensus (ours)"
+DIFFPRIVLIB: Final = "aggregated, diffprivlib's logistic regressions"
 
 
 def note_nodes(found: Measurements, name: str, accuracies: Floats, epsilon: float | None = None) -> None:
     """Keep the mean over nodes under the name, and the deviation over nodes beside it."""
     found.note(name, float(accuracies.mean()), epsilon)
     found.note(deviation_of(name), float(accuracies.std()), epsilon)
+
+
+def rows_with_peer(
+    found: Measurements, names: Sequence[str], peer: Measurements | None, epsilons: Sequence[float]
+) -> list[tuple[Cell, ...]]:
+    """Rows of a table with diffprivlib in the last column; a dash where it was not run."""
+    rows = found.rows(names, epsilons)
+    return [
+        (*row, peer.at(DIFFPRIVLIB, epsilon) if peer else None) for row, epsilon in zip(rows, epsilons, strict=True)
+    ]
+
+
+def peer_lines(peer: Measurements | None) -> list[Shown]:
+    """The line of diffprivlib in a figure, if it was run."""
+    return [(peer, DIFFPRIVLIB, DIFFPRIVLIB)] if peer else []
 
 
 def deviation_of(name: str) -> str:

@@ -12,13 +12,17 @@ from sudare.papers.p000_weak_learners.accuracy_over_nodes import (
     AGGREGATED,
     BARS,
     CONSENSUS,
+    DIFFPRIVLIB,
     NEIGHBOURS,
     NOISY_MEANS,
     STACKING,
     WEAK_LEARNERS,
     node_panel,
     note_nodes,
+    peer_lines,
+    rows_with_peer,
 )
+from sudare.papers.p000_weak_learners.diffprivlib_results import mirror_averaged_diffprivlib, peer_text
 from sudare.papers.p000_weak_learners.learning_tasks import Task
 from sudare.papers.p000_weak_learners.synthetic_data_results import note_winning_recipe
 from sudare.papers.repetitions import Measurements, repeated
@@ -52,16 +56,25 @@ def patients(
     return repeated(tell, title, repeats, PATIENTS_SEED, note)
 
 
-def patients_table(title: str, found: Measurements, epsilons: Sequence[float]) -> ResultTable:
+def patients_peer(
+    tell: Tell, deal: Callable[[np.random.Generator], Task], title: str, repeats: int, epsilons: Sequence[float]
+) -> Measurements | None:
+    """The paper's recipe with messages by diffprivlib, on the same data."""
+    return mirror_averaged_diffprivlib(tell, title, deal, PATIENTS_SEED, repeats, epsilons)
+
+
+def patients_table(
+    title: str, found: Measurements, peer: Measurements | None, epsilons: Sequence[float]
+) -> ResultTable:
     """Accuracy against ε for patients."""
     return ResultTable(
         title,
-        ("ε", WEAK_LEARNERS, AGGREGATED, STACKING, NOISY_MEANS, CONSENSUS, "its gain over μ = 0, paired"),
-        found.rows(("single", "paper", "stacked", "averaged", "combined", "gain"), epsilons),
+        ("ε", WEAK_LEARNERS, AGGREGATED, STACKING, NOISY_MEANS, CONSENSUS, "its gain over μ = 0, paired", DIFFPRIVLIB),
+        rows_with_peer(found, ("single", "paper", "stacked", "averaged", "combined", "gain"), peer, epsilons),
         f"{NEIGHBOURS} {found.repeats} random splits. {CLAIMS[title]} Heights are not given in the text. Local classifier: with a free intercept (the usual one, "
         f"C = 1) {found.at('free intercept')}, which the aggregated classifier reaches {epsilon_reached_text(found, 'free intercept', epsilons)}; tuned, without intercept {found.at('alone')} (test classes are balanced, training classes are "
         f"not), which it reaches {epsilon_reached_text(found, 'alone', epsilons)}. All data in one place: {found.at('pooled')}. The rule for κ and the choice of no intercept were made by test accuracy on other "
-        "random splits of these same patients, so the level of own plus consensus may be a little optimistic.",
+        f"random splits of these same patients, so the level of own plus consensus may be a little optimistic. {peer_text(peer)}",
     )
 
 
@@ -72,7 +85,9 @@ def epsilon_reached_text(found: Measurements, level: str, epsilons: Sequence[flo
     return f"from ε = {ahead[0]:g} on" if ahead else f"at no ε up to {epsilons[-1]:g}"
 
 
-def patients_figure(label: str, title: str, found: Measurements, epsilons: Sequence[float]) -> Figure:
+def patients_figure(
+    label: str, title: str, found: Measurements, peer: Measurements | None, epsilons: Sequence[float]
+) -> Figure:
     """The same as a picture."""
     lines = [
         (found, "paper", AGGREGATED),
@@ -80,6 +95,7 @@ def patients_figure(label: str, title: str, found: Measurements, epsilons: Seque
         (found, "stacked", STACKING),
         (found, "averaged", NOISY_MEANS),
         (found, "combined", CONSENSUS),
+        *peer_lines(peer),
     ]
     levels = [
         (found, "free intercept", "local, free intercept"),

@@ -13,13 +13,17 @@ from sudare.papers.p000_weak_learners.accuracy_over_nodes import (
     AGGREGATED,
     BARS,
     CONSENSUS,
+    DIFFPRIVLIB,
     NEIGHBOURS,
     NOISY_MEANS,
     STACKING,
     WEAK_LEARNERS,
     node_panel,
     note_nodes,
+    peer_lines,
+    rows_with_peer,
 )
+from sudare.papers.p000_weak_learners.diffprivlib_results import mirror_averaged_diffprivlib, peer_text
 from sudare.papers.p000_weak_learners.learning_tasks import Task, synthetic
 from sudare.papers.repetitions import Measurements, repeated
 from sudare.papers.study import Cell, Figure, ResultTable, Tell
@@ -51,6 +55,11 @@ def figure_3(tell: Tell, repeats: int, epsilons: Sequence[float]) -> Measurement
         note_paper_recipe(found, synthetic(generator), epsilons, generator)
 
     return repeated(tell, "figure 3", repeats, FIGURE_3_SEED, note)
+
+
+def figure_3_peer(tell: Tell, repeats: int, epsilons: Sequence[float]) -> Measurements | None:
+    """The same with messages by diffprivlib, on the same data."""
+    return mirror_averaged_diffprivlib(tell, "figure 3", synthetic, FIGURE_3_SEED, repeats, epsilons)
 
 
 def note_paper_recipe(
@@ -122,12 +131,14 @@ def note_winning_recipe(
             note_nodes(found, "consensus", task.accuracy(simulated_members.own_and_others(task, paper)), epsilon)
 
 
-def figure_3_tables(printed: Measurements, best: Measurements, epsilons: Sequence[float]) -> list[ResultTable]:
+def figure_3_tables(
+    printed: Measurements, best: Measurements, peer: Measurements | None, epsilons: Sequence[float]
+) -> list[ResultTable]:
     """Everything on the synthetic task."""
     return [
         table_1(printed, best, epsilons),
         levels_table(printed, best),
-        accuracy_table(printed, epsilons),
+        accuracy_table(printed, peer, epsilons),
         table_2(printed, epsilons),
         winning_table(best, epsilons),
     ]
@@ -169,14 +180,14 @@ def levels_table(found: Measurements, best: Measurements) -> ResultTable:
     )
 
 
-def accuracy_table(found: Measurements, epsilons: Sequence[float]) -> ResultTable:
+def accuracy_table(found: Measurements, peer: Measurements | None, epsilons: Sequence[float]) -> ResultTable:
     """Accuracy against ε under mirror averaging."""
     return ResultTable(
         "Figure 3: mirror averaging (β = 3) of private models",
-        ("ε", WEAK_LEARNERS, AGGREGATED, "aggregated, our objective perturbation", NOISY_MEANS),
-        found.rows(("single", "chaudhuri", "objective", "mean"), epsilons),
+        ("ε", WEAK_LEARNERS, AGGREGATED, "aggregated, our objective perturbation", NOISY_MEANS, DIFFPRIVLIB),
+        rows_with_peer(found, ("single", "chaudhuri", "objective", "mean"), peer, epsilons),
         f"{NEIGHBOURS} {found.repeats} seeds. 100 nodes × 50 rows. The paper's numbers are not given in the text. At ε = 0.1 the aggregated classifier beats "
-        "the shrunk local classifier (0.559) and not a correct one: the paper's claim there does not hold.",
+        f"the shrunk local classifier (0.559) and not a correct one: the paper's claim there does not hold. {peer_text(peer)}",
     )
 
 
@@ -205,7 +216,9 @@ def winning_table(found: Measurements, epsilons: Sequence[float]) -> ResultTable
     )
 
 
-def figure_3_figures(printed: Measurements, best: Measurements, epsilons: Sequence[float]) -> list[Figure]:
+def figure_3_figures(
+    printed: Measurements, best: Measurements, peer: Measurements | None, epsilons: Sequence[float]
+) -> list[Figure]:
     """Figure 1 with measured numbers, and Figure 3."""
     lines = [
         (printed, "chaudhuri", AGGREGATED),
@@ -213,6 +226,7 @@ def figure_3_figures(printed: Measurements, best: Measurements, epsilons: Sequen
         (best, "stacked", STACKING),
         (printed, "mean", NOISY_MEANS),
         (best, "combined", CONSENSUS),
+        *peer_lines(peer),
     ]
     levels = [
         (printed, "exchanged", "aggregated, ε = ∞"),

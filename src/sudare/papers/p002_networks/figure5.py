@@ -151,7 +151,7 @@ class Fold:
         """Encoded rows, dealt out to batches once."""
         rows, targets = encoded(table)
         chosen, kept = fixed_batches(len(rows), self.setting.sgd.batch_size, self.generator.random(len(rows)))
-        return Batches(jnp.asarray(rows[chosen]), jnp.asarray(targets[chosen]), jnp.asarray(kept))
+        return Batches(rows[chosen], targets[chosen], kept)
 
     def learned(self, start: Parameters, batches: Batches, limit: float | None = None) -> Parameters:
         """Parameters after ordinary learning as printed, within the limit if there is one."""
@@ -164,8 +164,8 @@ class Fold:
     def learned_with_noise(self, start: Parameters, batches: Batches) -> list[Parameters]:
         """Parameters for every ε after learning with noise of scale (Δ_max − Δ_min)·E/ε in every change."""
         setting, generator = self.setting, np.random.default_rng(self.seed())
-        scales = 2 * setting.threshold * setting.sgd.epochs / np.array(setting.epsilons)
-        noisy = NoisyChanges(setting.threshold, jnp.asarray(scales, jnp.float32))
+        scales = tuple(2 * setting.threshold * setting.sgd.epochs / epsilon for epsilon in setting.epsilons)
+        noisy = NoisyChanges(setting.threshold, scales)
         return trained_with_noisy_changes(
             start, batches, setting.sgd.epochs, setting.descent, noisy, "cross_entropy", generator
         )

@@ -73,7 +73,7 @@ def _trained_as_printed(
 ) -> Layers:
     start_key, order_key = fresh_keys(source, 2)
     chosen, kept = fixed_batches(len(rows), sgd.batch_size, random_order(order_key, len(rows)))
-    batches = Batches(*(jnp.asarray(part, jnp.float32) for part in (rows[chosen], targets[chosen], kept)))
+    batches = Batches(rows[chosen], targets[chosen], kept)
     descent = Descent(sgd.learning_rate, sgd.regularization, float(chosen.shape[1]), limit)
     return as_layers(trained(started(start_key, sizes, limit).parameters, batches, sgd.epochs, descent, loss))
 

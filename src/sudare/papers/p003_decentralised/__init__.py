@@ -61,7 +61,8 @@ def _sums(
     """Averaging, chunks, encryption, links that fail, and chains of blocks."""
     tell("graphs and rounds")
     (four, four_panel), (five, five_panels), (six, six_panels) = figure_1_4(generator), figure_1_5(), figure_1_6()
-    nine, nine_panel = figure_1_9(generator, few, tell, (256,) if quick else (1024, 2048))
+    encrypted = min(few, TRAININGS)
+    nine, nine_panel = figure_1_9(generator, few, tell, (256,) if quick else (1024, 2048), encrypted)
     tables = [
         four,
         five,
@@ -76,11 +77,12 @@ def _sums(
         chain_table(),
         byzantine_table(),
     ]
-    return tables, _sums_figures(four_panel, five_panels, six_panels, nine_panel, quick)
+    runs = f"Bars: one standard error over {few} runs, of Paillier over {encrypted}; how often the chapter measured is not given in the text."
+    return tables, _sums_figures(four_panel, five_panels, six_panels, nine_panel, runs, quick)
 
 
 def _sums_figures(
-    four: Panel, five: Sequence[Panel], six: Sequence[Panel], nine: Panel, quick: bool
+    four: Panel, five: Sequence[Panel], six: Sequence[Panel], nine: Panel, runs: str, quick: bool
 ) -> Sequence[Figure]:
     """Figures 1.1 to 1.6 and 1.9 with their captions, and ours about sums."""
     return [
@@ -118,10 +120,10 @@ def _sums_figures(
         ),
         Figure(
             "Figure 1.9",
-            "Seconds of one sum of one number: cycle with b = 2, first values uniform in ±10, until the root mean squared error is .01, N_C = 5. Beside: masks, which are exact. Numbers are not given in the text.",
+            "Seconds of one sum of one number: cycle with b = 2, first values uniform in ±10, until the root mean squared error is .01, N_C = 5. Beside: masks, which are exact. Numbers are not given in the text. "
+            + runs,
             [nine],
-            "Python with gmpy2, not R's homomorpheR; the length of keys is not given in the text. "
-            + (_QUICK if quick else "Paillier is run once."),
+            f"Python with gmpy2, not R's homomorpheR; the length of keys is not given in the text. {_QUICK if quick else ''}".strip(),
         ),
         Figure(
             "Lost and late messages",
@@ -164,6 +166,7 @@ def _patterns(tell: Tell, repeats: int, few: int, quick: bool) -> tuple[Sequence
         detection,
     ]
     shortened = _QUICK if quick else ""
+    bars = f"± one standard error over {few} seeds"
     figures = [
         Figure(
             "Figure 1.7", "The true weights of three members over patterns A, B and C (1.85) to (1.87).", [figure_1_7()]
@@ -177,19 +180,19 @@ def _patterns(tell: Tell, repeats: int, few: int, quick: bool) -> tuple[Sequence
         ),
         Figure(
             "Patterns that γ-pruning leaves",
-            "Mean number of patterns left of six, and the median held-out gap, by the penalty ρ₀.",
+            f"Mean number of patterns left of six, and the median held-out gap, by the penalty ρ₀; {min(repeats, PRUNINGS)} seeds.",
             pruning_panels,
             shortened,
         ),
         Figure(
             "Few records",
-            "Held-out gap by the number of records a member, ± one standard error.",
+            f"Held-out gap by the number of records a member, {bars}.",
             [records_panel],
             shortened,
         ),
         Figure(
             "The dictionary with ε",
-            "Held-out gap by ε, ± one standard error.",
+            f"Held-out gap by ε, {bars}.",
             private_panels,
             shortened,
         ),

@@ -76,7 +76,7 @@ def recovery_table(repeats: int, tell: Tell) -> ResultTable:
         "The chapter's example: three members, three patterns, four sensors, 300 records each",
         ("K₀", "K = 3 found", "median gap, nats", "mean gap", "F1 of dependencies", "sums", "numbers shown"),
         rows,
-        "No ε: exact sums, 3,600 numbers held. Gap: held-out −ln p minus that of the truth. An estimator that knew supports and labels would "
+        f"No ε: exact sums, 3,600 numbers held; {repeats} seeds, ± one standard error. Gap: held-out −ln p minus that of the truth. An estimator that knew supports and labels would "
         "have a median gap of about .018. The chapter prints one run and no gap.",
     )
 
@@ -152,7 +152,7 @@ def hard_table(repeats: int, tell: Tell) -> ResultTable:
         f"A hard case: ten members, five patterns, ten sensors, {HARD_ROWS} records each",
         ("model", "K = 5 found", "gap, nats", "median gap"),
         rows,
-        f"No ε. Truths are drawn anew for every repetition; the dictionary begins with {HARD_START} patterns. The last row needs all records in one "
+        f"No ε. {repeats} repetitions, ± one standard error; truths are drawn anew for each. The dictionary begins with {HARD_START} patterns. The last row needs all records in one "
         f"place; the dictionary does not. In {lonely} of the {repeats} truths a pattern belongs to one member alone: unless others have records near "
         "it, it is not shared, and its member learns it at home.",
     )
@@ -173,7 +173,7 @@ def few_records_results(repeats: int, tell: Tell) -> tuple[ResultTable, Panel]:
         "Held-out gap with few records, the chapter's example",
         ("records a member", *by_name),
         rows,
-        "No ε. Nats a record above the truth, mean ± one standard error.",
+        f"No ε. Nats a record above the truth, mean ± one standard error over {repeats} seeds.",
     )
     series = [estimated_series(name, line) for name, line in by_name.items()]
     panel = curves(
@@ -218,5 +218,5 @@ def anomaly_table(repeats: int, tell: Tell, rows: int = 30) -> ResultTable:
         f"Anomalies: a pattern absent at the member, {rows} records a member",
         ("scores", "AUC", "worst"),
         [(str(name), Estimate.of(areas), min(areas)) for name, areas in found.numbers.items()],
-        "No ε. Member 1 never has pattern C, which members 2 and 3 know well; its appearance at member 1 is a fault. Pooled scores call it usual.",
+        f"No ε. {repeats} seeds, ± one standard error. Member 1 never has pattern C, which members 2 and 3 know well; its appearance at member 1 is a fault. Pooled scores call it usual.",
     )

@@ -16,7 +16,8 @@ from typing import Any, Final
 import numpy as np
 
 from sudare.array_types import Floats
-from sudare.errors import ExtraMissing, InvalidParameter
+from sudare.errors import InvalidParameter
+from sudare.optional_packages import optional_package
 from sudare.papers.p003_decentralised.graphs import Graph
 from sudare.papers.p003_decentralised.spectra import nonzero_range
 from sudare.sums.streams import derived, unit_floats
@@ -69,14 +70,11 @@ def keypairs(members: int, key_bits: int) -> list[tuple[Any, Any]]:
 
 
 def _library() -> Any:
-    try:
-        import gmpy2  # noqa: F401 - without it phe works a hundred times slower
-        import phe
-    except ImportError:
-        raise ExtraMissing(
-            "Paillier encryption needs the packages phe and gmpy2.", "Install them: pip install 'sudare[papers]'"
-        ) from None
-    return phe
+    problem = "Paillier encryption needs the packages phe and gmpy2."
+    remedy = "Install them: pip install 'sudare[papers]'"
+    # Without it phe works a hundred times slower.
+    optional_package("gmpy2", problem, remedy)
+    return optional_package("phe", problem, remedy)
 
 
 def request(public: Any, value: int) -> Any:

@@ -79,7 +79,7 @@ def private_results(repeats: int, tell: Tell) -> tuple[ResultTable, list[Panel]]
         ("ε", "gap, nats", "K = 3 found"),
         rows,
         f"Replace-one records, δ = {DELTA:g}, towards everyone; each member knows its own share of the noise and no other. Bounds −15 to 20 are declared. "
-        "Seeded noise of the same law.",
+        f"Seeded noise of the same law; ± one standard error over {repeats} seeds.",
     )
     return table, [
         curves(

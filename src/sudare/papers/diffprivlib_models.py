@@ -1,0 +1,53 @@
+"""diffprivlib beside our own methods in studies: fitted by another interpreter, because it needs an older scikit-learn than sudare.
+
+The environment variable SUDARE_DIFFPRIVLIB names that interpreter; where it is not set, studies leave diffprivlib out and say so.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import DataUnavailable
+from sudare.papers import diffprivlib_script
+
+Floats = NDArray[np.float64]
+
+VARIABLE: Final = "SUDARE_DIFFPRIVLIB"
+
+
+def diffprivlib_interpreter() -> Path | None:
+    """The interpreter that has diffprivlib; None where none is named."""
+    named = os.environ.get(VARIABLE)
+    return Path(named) if named else None
+
+
+def logistic_coefficients(
+    interpreter: Path, rows: Floats, labels: Floats, epsilons: Sequence[float], penalty: float, seed: int
+) -> Floats:
+    """Coefficients (repetitions × ε × members × features) of diffprivlib's LogisticRegression, pure ε, without intercept.
+
+    `rows` are repetitions × members × rows × features within the unit ball, `labels` −1 and +1; `penalty` is ρ of the summed loss + (ρ/2)‖θ‖².
+    """
+    asked = io.BytesIO()
+    for array in (rows, labels, np.array(epsilons), np.array(1 / penalty), np.array(seed)):
+        np.lib.format.write_array(asked, array, allow_pickle=False)
+    script = Path(diffprivlib_script.__file__)
+    try:
+        finished = subprocess.run(  # noqa: S603 - whoever runs the study names the interpreter
+            [str(interpreter), str(script)], input=asked.getvalue(), capture_output=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        told = bytes(getattr(error, "stderr", None) or b"").decode(errors="replace").strip().splitlines()
+        raise DataUnavailable(
+            f"The interpreter that {VARIABLE} names fits no models with diffprivlib: {told[-1] if told else type(error).__name__}.",
+            f"Install diffprivlib there, name another one, or unset {VARIABLE} to leave diffprivlib out.",
+        ) from None
+    return np.asarray(np.lib.format.read_array(io.BytesIO(finished.stdout), allow_pickle=False), dtype=np.float64)
