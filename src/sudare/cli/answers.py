@@ -104,12 +104,25 @@ def progress(as_json: bool) -> Iterator[Tell]:
 
 
 def write_new_text(path: Path, text: str) -> None:
-    """Write a file that was not there."""
+    """Write a file that was not there. Raise InvalidParameter where there is one, or it cannot be written."""
+    with _refusing_unwritable(path), path.open("x", encoding="utf-8") as file:
+        file.write(text)
+
+
+def write_new_private(path: Path, content: bytes) -> None:
+    """The same for a file that only its owner may read, whole or not at all."""
+    from sudare.files import write_new
+
+    with _refusing_unwritable(path):
+        write_new(path, content)
+
+
+@contextmanager
+def _refusing_unwritable(path: Path) -> Iterator[None]:
     from sudare.errors import InvalidParameter
 
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        yield
     except OSError as error:
         raise InvalidParameter(
             f"'{path}' cannot be written ({error.strerror}).", "Choose a new file in a folder that exists."

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from sudare.privacy import Account, Ledger
     from sudare.privacy.ledger import Quote
+    from sudare.privacy.private_estimator import Plan
     from sudare.schema import Schema
 
 Model = TypeVar("Model", bound=Any)
@@ -155,6 +156,16 @@ def quoted(quote: Quote, account: str) -> dict[str, Any]:
         "left_before": quote.left_before._asdict(),
         "left_after": quote.left_after._asdict(),
     }
+
+
+def price_of_plan(plan: Plan[Any], account: Account | None, aside: str = "") -> tuple[dict[str, Any], str]:
+    """What a plan would do to an account, in values and in a sentence; where nobody pays, only its ε."""
+    from sudare.report.numbers import rounded_up
+
+    if account is None:
+        return {}, f"This would cost ε = {rounded_up(plan.guarantee.epsilon)}{aside}."
+    quote = account.quote(plan.guarantee, plan.mechanism.cost)
+    return quoted(quote, account.name), price_text(quote, account.name, aside)
 
 
 def price_text(quote: Quote, account: str, aside: str = "") -> str:

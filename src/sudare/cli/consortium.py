@@ -18,7 +18,7 @@ from sudare.cli.options import Encoding, HasHeader, table_name
 from sudare.cli.sums import sums_lines, sums_values
 
 if TYPE_CHECKING:
-    from sudare.consortium import Agreement, Budget, SignatureStatus
+    from sudare.consortium import Agreement, Budget, Deadlines, SignatureStatus, Sums
     from sudare.consortium.agreement.membership import NewMember
     from sudare.errors import SudareError
     from sudare.privacy.account_balance import Amount
@@ -80,26 +80,11 @@ def new(
     as_json: AsJson = False,
 ) -> None:
     """Write a first agreement; members join it next."""
-    from sudare.consortium import Agreement, Deadlines, Relay, Sums
-    from sudare.consortium.agreement.membership import task_from_words
+    from sudare.consortium import Deadlines, Sums
     from sudare.errors import AgreementError
-    from sudare.schema import Schema
 
-    made = Agreement(
-        name,
-        Schema.load(schema),
-        tasks=tuple(map(task_from_words, tasks)),
-        sums=Sums(threshold=threshold, dishonest=dishonest, collector="member" if relay_key is None else "relay"),
-        deadlines=Deadlines(round_seconds, task_seconds),
-        relay=None if relay_key is None else Relay(public_key(relay_key).public_bytes_raw().hex()),
-    )
-    made = Agreement.from_dict(made.to_dict())
-    made.check_tasks()
-    if relay_key is not None and threshold is None:
-        raise AgreementError(
-            "Where all members must stay in a sum it has no collector, and a relay cannot be one.",
-            "Give a --threshold.",
-        )
+    sums = Sums(threshold=threshold, dishonest=dishonest, collector="member" if relay_key is None else "relay")
+    made = _first_agreement(name, schema, tasks, sums, Deadlines(round_seconds, task_seconds), relay_key)
     if agreement.exists():
         raise AgreementError(f"'{agreement.name}' exists already.", "Choose another name, or edit the file.")
     if not dry_run:
@@ -115,6 +100,28 @@ def new(
         else f"Members join with: sudare consortium join {agreement} --name NAME --folder FOLDER --data FILE --epsilon BUDGET",
     ]
     answer({**values, "dry_run": dry_run}, as_json, *lines)
+
+
+def _first_agreement(
+    name: str, schema: Path, tasks: list[str], sums: Sums, deadlines: Deadlines, relay_key: Path | None
+) -> Agreement:
+    """What the options say, checked as if it were read from a file."""
+    from sudare.consortium import Agreement, Relay
+    from sudare.consortium.agreement.membership import task_from_words
+    from sudare.errors import AgreementError
+    from sudare.schema import Schema
+
+    relay = None if relay_key is None else Relay(public_key(relay_key).public_bytes_raw().hex())
+    agreed = tuple(map(task_from_words, tasks))
+    made = Agreement(name, Schema.load(schema), tasks=agreed, sums=sums, deadlines=deadlines, relay=relay)
+    made = Agreement.from_dict(made.to_dict())
+    made.check_tasks()
+    if relay is not None and sums.threshold is None:
+        raise AgreementError(
+            "Where all members must stay in a sum it has no collector, and a relay cannot be one.",
+            "Give a --threshold.",
+        )
+    return made
 
 
 @app.command("join")
@@ -260,7 +267,7 @@ def check(
     lines = ["In force: all have signed." if stands.is_in_force else "Not in force."]
     values = {
         **_values(found, stands),
-        "plans": _plan_values(found),
+        "plans": {name: plan._asdict() if isinstance(plan, tuple) else None for name, plan in _plans(found).items()},
         "certificate_days_left": kit_days_left(kit, "client"),
         "dry_run": dry_run,
     }
@@ -353,10 +360,6 @@ def _plans(agreement: Agreement) -> dict[str, Amount | SudareError]:
         except SudareError as error:
             plans[task.name] = error
     return plans
-
-
-def _plan_values(agreement: Agreement) -> dict[str, dict[str, float] | None]:
-    return {name: plan._asdict() if isinstance(plan, tuple) else None for name, plan in _plans(agreement).items()}
 
 
 def _plan_lines(agreement: Agreement) -> list[str]:

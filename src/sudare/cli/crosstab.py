@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli.answers import AsJson, answer, progress, reported
+from sudare.cli.inspect import signature_lines
 from sudare.cli.options import TrustedKeys
-from sudare.cli.reconstruct import ReleaseFile, perturbed_table, signature_lines
+from sudare.cli.reconstruct import ReleaseFile, perturbed_table
 from sudare.errors import InvalidParameter
 
 if TYPE_CHECKING:

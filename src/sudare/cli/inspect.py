@@ -58,3 +58,8 @@ def read_release(file: Path, trusted: list[Path] | None) -> tuple[Release, Signa
     content = read(file)
     verify_signature(content, [Ed25519PublicKey.from_public_bytes(content.public_key)])
     return audited(content), "unchecked"
+
+
+def signature_lines(signature: str) -> list[str]:
+    """A warning, if nobody looked whose the release is."""
+    return [] if signature == "trusted" else ["The signature was NOT CHECKED against a key you trust; give --trusted."]

@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli import charged_commands as paying
+from sudare.cli import options
 from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, progress, reported
-from sudare.cli.options import (
-    AccountOrTableName,
-    CsvFacts,
-    Encoding,
-    HasHeader,
-    NewBudget,
-    NewRelease,
-    SchemaOfAllColumns,
-    SigningKey,
-    TableFile,
-    table_source,
-)
 from sudare.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -31,8 +20,8 @@ if TYPE_CHECKING:
 
 @reported
 def perturb(
-    table: TableFile,
-    schema: SchemaOfAllColumns,
+    table: options.TableFile,
+    schema: options.SchemaOfAllColumns,
     k: Annotated[
         int | None, typer.Option("--k", help="No row may be linked to a record with probability above 1/k.")
     ] = None,
@@ -54,14 +43,14 @@ def perturb(
             help="square-wave (the default) or laplace for numbers; retain-replace, unary or subset for categories.",
         ),
     ] = None,
-    has_header: HasHeader = None,
-    encoding: Encoding = None,
-    csv: CsvFacts = None,
-    account: AccountOrTableName = None,
-    budget: NewBudget = None,
+    has_header: options.HasHeader = None,
+    encoding: options.Encoding = None,
+    csv: options.CsvFacts = None,
+    account: options.AccountOrTableName = None,
+    budget: options.NewBudget = None,
     ledger: LedgerAddress = DEFAULT_LEDGER,
-    output: NewRelease = None,
-    key: SigningKey = None,
+    output: options.NewRelease = None,
+    key: options.SigningKey = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -69,9 +58,9 @@ def perturb(
     from sudare.perturbation import RecordPerturbation
     from sudare.schema import Schema
 
-    declared, source = Schema.load(schema), table_source(table, has_header, encoding, csv)
+    declared, source = Schema.load(schema), options.table_source(table, has_header, encoding, csv)
     weights = {name: _number(name, weight) for name, weight in _pairs("--split", split).items()}
-    options: dict[str, Any] = {
+    asked: dict[str, Any] = {
         "k": k, "epsilon": epsilon, "n_records": n_records,
         "split": weights or None, "methods": _pairs("--method", methods) or None,
     }  # fmt: skip
@@ -82,7 +71,7 @@ def perturb(
         tell("looking through the table" if signing is None else "charging, then perturbing")
         model = paying.fitted_or_planned(
             paying.Payment(ledger, account, table, budget), declared, source, signing,
-            make=lambda payer: RecordPerturbation(declared, **options, account=payer),
+            make=lambda payer: RecordPerturbation(declared, **asked, account=payer),
             tell_plan=lambda model: _tell_plan(model, source, as_json),
         )  # fmt: skip
     if signing is not None:
@@ -119,20 +108,15 @@ def _number(name: str, text: str) -> float:
 
 
 def _tell_plan(model: RecordPerturbation, table: str | os.PathLike[str], as_json: bool) -> None:
-    from sudare.report.numbers import rounded_up
-
     plan, statement, records = model.dry_run(table)
-    values: dict[str, Any] = {
+    charge, price = paying.price_of_plan(plan, model.account)
+    values = {
         "dry_run": True,
         "statement": statement.to_dict(),
         "perturbations": _facts(plan),
         "clipped": paying.clipped_columns(records.clipped),
+        **charge,
     }
-    price = f"This would cost ε = {rounded_up(plan.guarantee.epsilon)}."
-    if model.account is not None:
-        quote = model.account.quote(plan.guarantee, plan.mechanism.cost)
-        values |= paying.quoted(quote, model.account.name)
-        price = paying.price_text(quote, model.account.name)
     answer(
         values, as_json, *statement.lines, *_lines(plan), price, "Dry run: nothing was perturbed, charged or written."
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli.answers import AsJson, answer, progress, reported
-from sudare.cli.inspect import read_release
+from sudare.cli.inspect import read_release, signature_lines
 from sudare.cli.options import TrustedKeys
 from sudare.cli.plot_files import check_picture, draw
 from sudare.errors import InvalidParameter, NotReleasable
@@ -98,11 +98,6 @@ def perturbed_table(file: Path, trusted: list[Path] | None) -> tuple[PerturbedTa
 
         table = table.opened(rows_file(file))
     return table, signature
-
-
-def signature_lines(signature: str) -> list[str]:
-    """A warning, if nobody looked whose the release is."""
-    return [] if signature == "trusted" else ["The signature was NOT CHECKED against a key you trust; give --trusted."]
 
 
 def _distribution(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sudare.cli import options
 from sudare.cli.answers import (
     DEFAULT_LEDGER,
     AsJson,
@@ -19,17 +20,6 @@ from sudare.cli.answers import (
     write_new_text,
 )
 from sudare.cli.charged_commands import Payment, check_can_be_written, price_text, quoted
-from sudare.cli.options import (
-    AccountOrTableName,
-    Composition,
-    CsvFacts,
-    Encoding,
-    HasHeader,
-    NewBudget,
-    NewBudgetDelta,
-    TableFile,
-    table_source,
-)
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
@@ -46,13 +36,13 @@ def schema() -> None:
 @app.command("draft")
 @reported
 def draft(
-    table: TableFile,
+    table: options.TableFile,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to a new file instead.")
     ] = None,
-    has_header: HasHeader = None,
-    encoding: Encoding = None,
-    csv: CsvFacts = None,
+    has_header: options.HasHeader = None,
+    encoding: options.Encoding = None,
+    csv: options.CsvFacts = None,
     epsilon: Annotated[
         float | None,
         typer.Option(
@@ -83,10 +73,10 @@ def draft(
         int | None,
         typer.Option("--most-rows", help="How many rows of one person are used at most; further ones are left out."),
     ] = None,
-    account: AccountOrTableName = None,
-    budget: NewBudget = None,
-    budget_delta: NewBudgetDelta = None,
-    composition: Composition = None,
+    account: options.AccountOrTableName = None,
+    budget: options.NewBudget = None,
+    budget_delta: options.NewBudgetDelta = None,
+    composition: options.Composition = None,
     ledger: LedgerAddress = DEFAULT_LEDGER,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -97,12 +87,15 @@ def draft(
 
     if epsilon is not None:
         payment = Payment(ledger, account, table, budget, budget_delta, composition)
-        source, known = table_source(table, has_header, encoding, csv), None if schema is None else Schema.load(schema)
+        source, known = (
+            options.table_source(table, has_header, encoding, csv),
+            None if schema is None else Schema.load(schema),
+        )
         asked = {"epsilon": epsilon, "delta": delta, "declared": known, "drop": drop or (), "has_header": has_header}
         _draft_privately(source, payment, {**asked, "person": _person(person, most_rows)}, output, dry_run, as_json)
         return
     _refuse_without_epsilon(delta, schema, drop, person, most_rows, account, budget, budget_delta, composition, dry_run)
-    types = column_types(table_source(table, has_header, encoding, csv))
+    types = column_types(options.table_source(table, has_header, encoding, csv))
     text = Schema.draft(types, has_header=has_header)
     if output is not None:
         write_new_text(output, text)
@@ -191,18 +184,18 @@ def _draft_privately(
 @app.command("check")
 @reported
 def check(
-    table: TableFile,
+    table: options.TableFile,
     schema: Annotated[Path, typer.Option("--schema", metavar="FILE", help="The schema (TOML).")],
-    has_header: HasHeader = None,
-    encoding: Encoding = None,
-    csv: CsvFacts = None,
+    has_header: options.HasHeader = None,
+    encoding: options.Encoding = None,
+    csv: options.CsvFacts = None,
     as_json: AsJson = False,
 ) -> None:
     """Whether a table agrees with a schema: all problems at once, what would be clipped, and what is ignored. Counts are exact: for the owner only."""
     from sudare.frames.schema_validation import schema_report
     from sudare.schema import Schema
 
-    declared, source = Schema.load(schema), table_source(table, has_header, encoding, csv)
+    declared, source = Schema.load(schema), options.table_source(table, has_header, encoding, csv)
     with progress(as_json) as tell:
         found = schema_report(source, declared, tell)
     values = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sudare.cli.answers import AsJson, answer, progress, reported
+from sudare.cli.answers import AsJson, answer, progress, reported, write_new_private
 from sudare.cli.key_files import MemberFile
 from sudare.cli.options import CsvFacts, Encoding, HasHeader, TableFile, table_name, table_source
 from sudare.cli.plot_files import check_picture, draw
@@ -285,8 +285,6 @@ def _write_scores(found: ScoredRecords, source: _Source, told: _Told, output: Pa
     import pyarrow.csv
     import pyarrow.parquet
 
-    from sudare.files import write_new
-
     columns: dict[str, Any] = {"row": range(1, len(found.scores) + 1)}
     if source.label is not None:
         columns["label"] = source.names
@@ -300,12 +298,7 @@ def _write_scores(found: ScoredRecords, source: _Source, told: _Told, output: Pa
     content = pa.BufferOutputStream()
     write = pyarrow.csv.write_csv if output.suffix == ".csv" else pyarrow.parquet.write_table
     write(pa.table({name: pa.array(values) for name, values in columns.items()}), content)
-    try:
-        write_new(output, content.getvalue().to_pybytes())
-    except OSError as error:
-        raise InvalidParameter(
-            f"'{output}' cannot be written ({error.strerror}).", "Choose another --output."
-        ) from None
+    write_new_private(output, content.getvalue().to_pybytes())
 
 
 def _tell(found: ScoredRecords, source: _Source, told: _Told, files: list[Path], as_json: bool) -> None:

@@ -11,10 +11,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sudare.cli.answers import AsJson, answer, reported
-from sudare.cli.inspect import read_release
+from sudare.cli.answers import AsJson, answer, reported, write_new_private
+from sudare.cli.inspect import read_release, signature_lines
 from sudare.cli.options import TrustedKeys
-from sudare.safe_text import escaped_for_terminal
+from sudare.safe_text import escaped_for_terminal, spreadsheet_safe
 
 if TYPE_CHECKING:
     from sudare.privacy.guarantee import Guarantee
@@ -57,30 +57,23 @@ def show(
     found = model.table(by, level) if by else model.table() if is_drawn else model.table(level=level)
     written = [] if output is None else [f"Wrote {output}."]
     if output is not None:
-        _write_new(output, found)
+        write_new_private(output, _csv_text(found).encode())
     about = computed_from(release.content.parameters)
     values = {"file": str(file), "learner": release.learner, "signature": signature, "level": level, "table": found}
-    checked = (
-        []
-        if signature == "trusted"
-        else ["The signature was NOT CHECKED against a key you trust: use --trusted PUBLICKEY."]
-    )
     answer(
         {**values, **dict(about), "csv": None if output is None else str(output)},
         as_json,
         _shown(found),
         *(f"{label.capitalize()}: {escaped_for_terminal(text)}." for label, text in about),
         _said(release.guarantee, level),
-        *checked,
+        *signature_lines(signature),
         *written,
     )
 
 
 def _shown(found: dict[str, list[Any]]) -> Table:
     """One column for each number, with its interval in it."""
-    ends = {
-        name for name in found if name.removesuffix("_low").removesuffix("_high") != name and _number_of(name) in found
-    }
+    ends = {f"{name}_{end}" for name in found for end in ("low", "high")} & set(found)
     shown = Table(box=None, pad_edge=False)
     cells: list[list[str]] = []
     for name, values in found.items():
@@ -97,11 +90,6 @@ def _shown(found: dict[str, list[Any]]) -> Table:
     return shown
 
 
-def _number_of(end: str) -> str:
-    """The name of the number whose interval has this end."""
-    return end.removesuffix("_low").removesuffix("_high")
-
-
 def _cell(value: object) -> str:
     if value is None:
         return ALL_OTHERS
@@ -113,25 +101,12 @@ def _said(guarantee: Guarantee, level: float) -> str:
     return f"Intervals hold the exact number of the {records} with probability {level:g}: they are about the noise ({guarantee})."
 
 
-def _in_a_sheet(value: object) -> object:
-    """A value that no spreadsheet takes for a formula."""
-    if value is None:
-        return ALL_OTHERS
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
-
-
-def _write_new(path: Path, found: dict[str, list[Any]]) -> None:
-    """Write a CSV file. Raise InvalidParameter where one is there already or cannot be written."""
-    from sudare.errors import InvalidParameter
-    from sudare.files import write_atomically
-
-    if path.exists():
-        raise InvalidParameter(f"'{path}' exists already.", "Choose another name.")
+def _csv_text(found: dict[str, list[Any]]) -> str:
+    """The numbers as CSV, without a cell that a spreadsheet takes for a formula."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(found)
-    lines.writerows([_in_a_sheet(value) for value in row] for row in zip(*found.values(), strict=True))
-    try:
-        write_atomically(path, text.getvalue().encode())
-    except OSError as error:
-        raise InvalidParameter(f"'{path}' cannot be written ({error.strerror}).", "Choose another name.") from None
+    for row in zip(*found.values(), strict=True):
+        values = (ALL_OTHERS if value is None else value for value in row)
+        lines.writerow([spreadsheet_safe(value) if isinstance(value, str) else value for value in values])
+    return text.getvalue()

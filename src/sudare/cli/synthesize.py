@@ -10,24 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli import charged_commands as paying
+from sudare.cli import options
 from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, Tell, answer, progress, reported
-from sudare.cli.options import (
-    AccountOrTableName,
-    ChargedDelta,
-    ChargedEpsilon,
-    Composition,
-    CsvFacts,
-    Encoding,
-    HasHeader,
-    NewBudget,
-    NewBudgetDelta,
-    NewRelease,
-    SchemaOfAllColumns,
-    SigningKey,
-    TableFile,
-    TrustedKeys,
-    table_source,
-)
 from sudare.errors import InvalidParameter, NotReleasable
 
 if TYPE_CHECKING:
@@ -47,10 +31,10 @@ class Engine(StrEnum):
 
 @reported
 def synthesize(
-    table: TableFile,
-    schema: SchemaOfAllColumns,
-    epsilon: ChargedEpsilon,
-    delta: ChargedDelta = 0.0,
+    table: options.TableFile,
+    schema: options.SchemaOfAllColumns,
+    epsilon: options.ChargedEpsilon,
+    delta: options.ChargedDelta = 0.0,
     label: Annotated[
         str | None,
         typer.Option("--label", metavar="COLUMN", help="The column to predict later; without it the schema's target."),
@@ -70,16 +54,16 @@ def synthesize(
     groups: Annotated[
         int, typer.Option("--groups", help="For microaggregation: into how many groups a class is cut.")
     ] = 20,
-    has_header: HasHeader = None,
-    encoding: Encoding = None,
-    csv: CsvFacts = None,
-    account: AccountOrTableName = None,
-    budget: NewBudget = None,
-    budget_delta: NewBudgetDelta = None,
-    composition: Composition = None,
+    has_header: options.HasHeader = None,
+    encoding: options.Encoding = None,
+    csv: options.CsvFacts = None,
+    account: options.AccountOrTableName = None,
+    budget: options.NewBudget = None,
+    budget_delta: options.NewBudgetDelta = None,
+    composition: options.Composition = None,
     ledger: LedgerAddress = DEFAULT_LEDGER,
-    output: NewRelease = None,
-    key: SigningKey = None,
+    output: options.NewRelease = None,
+    key: options.SigningKey = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -87,8 +71,8 @@ def synthesize(
     from sudare.schema import Schema
     from sudare.synthesis import PrivateSynthesizer
 
-    declared, source = Schema.load(schema), table_source(table, has_header, encoding, csv)
-    options: dict[str, Any] = {
+    declared, source = Schema.load(schema), options.table_source(table, has_header, encoding, csv)
+    asked: dict[str, Any] = {
         "epsilon": epsilon, "delta": delta, "label": label, "engine": engine.value, "groups": groups,
         "tree": _tree(pairs),
     }  # fmt: skip
@@ -97,7 +81,7 @@ def synthesize(
         tell("looking through the table" if signing is None else "charging, then counting")
         model = paying.fitted_or_planned(
             paying.Payment(ledger, account, table, budget, budget_delta, composition), declared, source, signing,
-            make=lambda payer: PrivateSynthesizer(declared, **options, account=payer),
+            make=lambda payer: PrivateSynthesizer(declared, **asked, account=payer),
             tell_plan=lambda model: _tell_plan(model, source, as_json),
         )  # fmt: skip
     if signing is not None:
@@ -120,7 +104,7 @@ def sample(
     seed: Annotated[
         int | None, typer.Option("--seed", help="Draw the same rows again; this protects nobody and harms nobody.")
     ] = None,
-    trusted: TrustedKeys = None,
+    trusted: options.TrustedKeys = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw rows of nobody from a released synthetic table, and write them as Parquet. This costs nothing, however often."""
@@ -189,22 +173,18 @@ def _tree(pairs: list[str] | None) -> list[tuple[str, str]] | None:
 
 def _tell_plan(model: PrivateSynthesizer, table: str | os.PathLike[str], as_json: bool) -> None:
     from sudare.report import strength_of
-    from sudare.report.numbers import rounded_up
 
     plan, rows = model.dry_run(table)
     promise = plan.guarantee
     word = strength_of(promise.epsilon, promise.delta).word
-    values: dict[str, Any] = {
+    charge, price = paying.price_of_plan(plan, model.account, f" ({word})")
+    values = {
         "dry_run": True,
         "guarantee": promise.to_dict(),
         "strength": word,
         "clipped": paying.clipped_columns(rows.clipped),
+        **charge,
     }
-    price = f"This would cost ε = {rounded_up(promise.epsilon)} ({word})."
-    if model.account is not None:
-        quote = model.account.quote(promise, plan.mechanism.cost)
-        values |= paying.quoted(quote, model.account.name)
-        price = paying.price_text(quote, model.account.name, f" ({word})")
     answer(values, as_json, f"{promise}.", price, "Dry run: nothing was counted, charged or written.")
 
 

@@ -39,37 +39,21 @@ EVENTS: Final[frozenset[str]] = frozenset(
 )
 
 
-def _is_name(value: object) -> bool:
-    return type(value) is str and NAME.fullmatch(value) is not None
+def _is_text_like(pattern: re.Pattern[str]) -> Callable[[object], bool]:
+    return lambda value: type(value) is str and pattern.fullmatch(value) is not None
 
 
 def _is_whole(value: object) -> bool:
     return type(value) is int and 0 <= value < _LARGEST_WHOLE
 
 
-def _is_seconds(value: object) -> bool:
-    return type(value) is float and math.isfinite(value) and value >= 0
-
-
-def _is_digest(value: object) -> bool:
-    return type(value) is str and _DIGEST.fullmatch(value) is not None
-
-
-def _is_error(value: object) -> bool:
-    return type(value) is str and value in {error.__name__ for error in every_error()}
-
-
-def _is_version(value: object) -> bool:
-    return type(value) is str and _VERSION.fullmatch(value) is not None
-
-
 FIELDS: Final[dict[str, Callable[[object], bool]]] = {
-    **dict.fromkeys(("kind", "peer", "task"), _is_name),
+    **dict.fromkeys(("kind", "peer", "task"), _is_text_like(NAME)),
     **dict.fromkeys(("count", "process", "round"), _is_whole),
-    "agreement": _is_digest,
-    "error": _is_error,
-    "seconds": _is_seconds,
-    "version": _is_version,
+    "agreement": _is_text_like(_DIGEST),
+    "error": lambda value: type(value) is str and value in {error.__name__ for error in every_error()},
+    "seconds": lambda value: type(value) is float and math.isfinite(value) and value >= 0,
+    "version": _is_text_like(_VERSION),
 }
 
 
@@ -77,7 +61,7 @@ class EventLog:
     """Writes events of one member to a stream, one line each, and nothing but what the lists allow."""
 
     def __init__(self, stream: TextIO, member: str) -> None:
-        if not _is_name(member):
+        if not _is_text_like(NAME)(member):
             raise InvalidParameter("A log belongs to a member.", "Give the member's name.")
         self._stream = stream
         self._member = member

@@ -7,6 +7,7 @@ being told. Each answers with an addend from its own records; all learn the tota
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -97,16 +98,26 @@ class Rows(Question):
 
 
 @dataclass(frozen=True, eq=False)
-class OpeningSums(Question):
-    """The sums of the columns in units of half the declared ranges, about their middles."""
+class Opening(Question):
+    """Sums over the columns that open a training."""
 
     family: Family
-    low: Floats
-    high: Floats
 
     def answer(self, records: Records, own: Own, noise: NoiseSource | None) -> tuple[Own, Floats]:
         """The member's sums."""
         return own, total_over(records, self._of_block)
+
+    @abstractmethod
+    def _of_block(self, block: Floats) -> Floats:
+        """The sums over a block of records."""
+
+
+@dataclass(frozen=True, eq=False)
+class OpeningSums(Opening):
+    """The sums of the columns in units of half the declared ranges, about their middles."""
+
+    low: Floats
+    high: Floats
 
     def _of_block(self, block: Floats) -> Floats:
         middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
@@ -114,16 +125,11 @@ class OpeningSums(Question):
 
 
 @dataclass(frozen=True, eq=False)
-class OpeningSquares(Question):
+class OpeningSquares(Opening):
     """Sums of squares about a common centre, or of the products of all pairs of columns."""
 
-    family: Family
     centre: Floats
     scale: Floats
-
-    def answer(self, records: Records, own: Own, noise: NoiseSource | None) -> tuple[Own, Floats]:
-        """The member's sums of squares."""
-        return own, total_over(records, self._of_block)
 
     def _of_block(self, block: Floats) -> Floats:
         centred = (self.family.opening(block) - self.centre) / self.scale

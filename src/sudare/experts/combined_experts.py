@@ -162,14 +162,7 @@ class CombinedExperts(BaseEstimator):
         """Classifier or regressor, as the experts are; of more than two classes where they know more."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        if _classifies(self):
-            # A combination is as good as its experts are.
-            tags.estimator_type = "classifier"
-            tags.classifier_tags = ClassifierTags(multi_class=knows_several_classes(self.experts), poor_score=True)
-        else:
-            tags.estimator_type = "regressor"
-            tags.regressor_tags = RegressorTags(poor_score=True)
-        return tags
+        return tags_of_experts(tags, self.experts, classify=_classifies(self))
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """Own rows: a frame stays one, so that experts find columns by name; anything else becomes a finite matrix."""
@@ -247,6 +240,17 @@ class CombinedExperts(BaseEstimator):
             return 2 * squared_losses(answers)
         answers *= -targets[:, np.newaxis]
         return logistic_losses(answers)
+
+
+def tags_of_experts(tags: Any, experts: Any, *, classify: bool) -> Any:
+    """scikit-learn's tags, with those of a classifier or regressor that is as good as its experts are."""
+    if classify:
+        tags.estimator_type = "classifier"
+        tags.classifier_tags = ClassifierTags(multi_class=knows_several_classes(experts), poor_score=True)
+    else:
+        tags.estimator_type = "regressor"
+        tags.regressor_tags = RegressorTags(poor_score=True)
+    return tags
 
 
 def one_vs_rest_targets(targets: Floats, outputs: int) -> Floats:

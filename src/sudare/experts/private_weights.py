@@ -15,14 +15,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
-from sudare.experts.combined_experts import labels_of
-from sudare.experts.expert_set import ExpertSet, Interval, Task, frame_of, knows_several_classes, row_count, task_of
+from sudare.experts.combined_experts import CombinedExperts, labels_of, tags_of_experts
+from sudare.experts.expert_set import ExpertSet, Interval, Task, frame_of, row_count, task_of
 from sudare.experts.weights import brier_losses, gibbs_residual
 from sudare.linear.rows import norm_bounded_columns
 from sudare.linear.targets import (
@@ -275,20 +274,12 @@ class PrivateExponentialWeights(PrivateEstimator):
         predicted = self.predict(X)
         return float(accuracy_score(y, predicted) if _classifies(self) else r2_score(y, predicted))
 
-    def __sklearn_clone__(self) -> Self:
-        """An unfitted copy with the same experts: they are other members' finished work and are never fitted anew."""
-        return type(self)(**self.get_params(deep=False))
+    __sklearn_clone__ = CombinedExperts.__sklearn_clone__
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self.schema is None
-        if _classifies(self):
-            tags.estimator_type = "classifier"
-            tags.classifier_tags = ClassifierTags(multi_class=knows_several_classes(self.experts), poor_score=True)
-        else:
-            tags.estimator_type = "regressor"
-            tags.regressor_tags = RegressorTags(poor_score=True)
-        return tags
+        return tags_of_experts(tags, self.experts, classify=_classifies(self))
 
     # What is released, and how it is read back
 

@@ -158,7 +158,9 @@ class PrivateLinearModel(PrivateEstimator):
             raise InvalidParameter("y was given beside a data source.", "Declare the target in the schema.")
         self._keep(self._suited(schema), schema.digest)
         self._declare_target(y)
-        return checked_rows(X, partial(_block, self._reader(), y, schema), schema, keep=True, cluster=self.cluster)
+        return checked_rows(
+            X, partial(self._reader()._block, y=y, schema=schema), schema, keep=True, cluster=self.cluster
+        )
 
     def _reader(self) -> Self:
         """This model as workers of a cluster may have it: without account."""
@@ -398,10 +400,6 @@ class PrivateLinearModel(PrivateEstimator):
     def _take(self, content: Content) -> None:
         self.grid_ = content.grid("parameters")
         self._set_parameters(content.tensors["parameters"].reshape(self._outputs(), -1))
-
-
-def _block(model: PrivateLinearModel, y: Any, schema: Schema, table: Any) -> Arrays:
-    return model._block(table, y, schema)
 
 
 def _not_pairs() -> DataError:

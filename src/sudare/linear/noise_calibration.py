@@ -18,7 +18,7 @@ from flint import arb
 from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidParameter
 from sudare.linear.losses import Loss
-from sudare.privacy.accounting import gaussian_delta, rounded_down
+from sudare.privacy.accounting import gaussian_delta, rounded_down, upper_end
 
 _BALL_BITS: Final = 192
 _CALIBRATION_STEPS: Final = 80
@@ -47,7 +47,7 @@ def pure_loss(rate: float, norm_bound: float, penalty: float, loss: Loss, row_re
             total = reach + _largest_joint_loss(reach, ratio)
         else:
             total = 2 * reach * arb(loss.largest_slope) + (1 + arb(loss.largest_curvature) * ratio).log()
-        return _upper(total)
+        return upper_end(total)
 
 
 def _largest_joint_loss(reach: arb, ratio: arb) -> arb:
@@ -91,8 +91,8 @@ def gaussian_loss_delta(deviation: float, epsilon: float, norm_bound: float, pen
     reach = math.nextafter(norm_bound * loss.largest_slope / deviation, math.inf)
     with ball_precision(_BALL_BITS):
         ratio = arb(norm_bound) ** 2 / arb(penalty)
-        slack = _upper((1 + arb(loss.largest_curvature) * ratio).log())
-        short_slack = _upper(ratio + (arb(norm_bound) / arb(deviation)) ** 2 / 2 + (1 + ratio / 4).log())
+        slack = upper_end((1 + arb(loss.largest_curvature) * ratio).log())
+        short_slack = upper_end(ratio + (arb(norm_bound) / arb(deviation)) ** 2 / 2 + (1 + ratio / 4).log())
     bounds = [1.0]
     if slack < epsilon:
         left = math.nextafter(epsilon - slack, 0.0)
@@ -137,8 +137,3 @@ def _largest(holds: Callable[[float], bool], high: float, steps: int = _CALIBRAT
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
-
-
-def _upper(ball: arb) -> float:
-    """An upper bound of what is in the ball; infinite when nothing is known."""
-    return math.nextafter(float(ball.upper()), math.inf) if ball.is_finite() else math.inf

@@ -91,7 +91,7 @@ def rational(text: object) -> Fraction:
     return Fraction(text)
 
 
-def _upper(ball: arb) -> float:
+def upper_end(ball: arb) -> float:
     """An upper bound of what is in the ball; infinite when nothing is known."""
     return math.nextafter(float(ball.upper()), math.inf) if ball.is_finite() else math.inf
 
@@ -109,7 +109,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     if mu == 0:
         return 0.0
     with ball_precision(_BALL_BITS):
-        return min(1.0, _upper(gaussian_delta_ball(mu, epsilon)))
+        return min(1.0, upper_end(gaussian_delta_ball(mu, epsilon)))
 
 
 def gaussian_delta_ball(mu: float, epsilon: float) -> arb:
@@ -152,9 +152,9 @@ def mu_of_pure(epsilon: Fraction) -> float:
     """
     with ball_precision(_BALL_BITS):
         if epsilon > 100:
-            return _upper(2 * (2 * _ball(epsilon)).sqrt())
+            return upper_end(2 * (2 * _ball(epsilon)).sqrt())
         # Φ⁻¹(p) = √2·erf⁻¹(2p − 1) and 2·e^ε/(1+e^ε) − 1 = tanh(ε/2).
-        return _upper(2 * arb(2).sqrt() * (_ball(epsilon) / 2).tanh().erfinv())
+        return upper_end(2 * arb(2).sqrt() * (_ball(epsilon) / 2).tanh().erfinv())
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ def total_variation_delta(epsilon: Fraction, total_variation: Fraction) -> Fract
     if total_variation == 0:
         return Fraction(0)
     with ball_precision(_BALL_BITS):
-        growth = _upper(1 + _ball(epsilon).exp())
+        growth = upper_end(1 + _ball(epsilon).exp())
     return Fraction(1) if growth == math.inf else total_variation * Fraction(growth)
 
 
@@ -310,7 +310,7 @@ def gaussian_mu_within(epsilon: float, delta: float) -> float:
 def rounded_up_root(number: Fraction) -> float:
     """A float that is not below √number."""
     with ball_precision(_BALL_BITS):
-        return _upper(_ball(number).sqrt())
+        return upper_end(_ball(number).sqrt())
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
-import numba
 import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
 from sudare.array_types import Integers, Words
 from sudare.ball_precision import ball_precision
+from sudare.compiled_loops import compiled
 from sudare.errors import NotSolved
 
 Halves = NDArray[np.uint32]
@@ -109,16 +109,7 @@ def discrete_gaussian(words: Words, more: More) -> Integers:
     return numbers
 
 
-def _compiled(function: Callable[..., None]) -> Any:
-    """Compiled once per machine where a cache folder can be written, else once per process; other threads run meanwhile."""
-    njit: Any = numba.njit
-    try:
-        return njit(cache=True, nogil=True)(function)
-    except RuntimeError:
-        return njit(nogil=True)(function)
-
-
-@_compiled
+@compiled(nogil=True)
 def _look_up(halves: Halves, firsts: Halves, guide: NDArray[np.uint16], numbers: Integers) -> None:
     """Numbers where the first 31 bits decide all their draws, and the mark for "undecided" where they do not."""
     for place in range(len(numbers)):

@@ -473,7 +473,10 @@ def _schema(section: Field, folder: Path | None) -> Schema:
 
 
 def _member(name: str, section: Field) -> MemberEntry:
-    return section.built(partial(MemberEntry, name), {"key": _public_key, "budget": _budget})
+    def budget(part: Field) -> Budget:
+        return part.built(Budget, {"epsilon": Field.epsilon}, {"delta": Field.delta})
+
+    return section.built(partial(MemberEntry, name), {"key": _public_key, "budget": budget})
 
 
 def _public_key(field: Field) -> str:
@@ -481,10 +484,6 @@ def _public_key(field: Field) -> str:
     if not is_usable(bytes.fromhex(key)):
         raise field.refused("a key that only its owner can sign with")
     return key
-
-
-def _budget(section: Field) -> Budget:
-    return section.built(Budget, {"epsilon": Field.epsilon}, {"delta": Field.delta})
 
 
 def _sums(section: Field) -> Sums:

@@ -56,24 +56,12 @@ def _is_id(value: object) -> bool:
     return _is_word(value) or (type(value) is list and len(value) == 1 and _is_word(value[0]))
 
 
-def _is_truth(value: object) -> bool:
-    return type(value) is bool
-
-
-def _is_code(value: object) -> bool:
-    return type(value) is str and value in _CODES
-
-
-def _is_size(value: object) -> bool:
-    return type(value) is int and 0 <= value <= MOST_PAYLOAD_BYTES
-
-
 _NEEDED: Final[dict[str, Callable[[object], bool]]] = {
     **dict.fromkeys((TYPE, ORIGIN, DESTINATION, FROM, TO, ON_CHANNEL, ON_TOPIC, ENCODING), _is_word),
-    **dict.fromkeys((EXPECTS_REPLY, SECURE, ENCRYPTED, OPTIONAL), _is_truth),
+    **dict.fromkeys((EXPECTS_REPLY, SECURE, ENCRYPTED, OPTIONAL), lambda value: type(value) is bool),
     ID: _is_id,
-    CODE: _is_code,
-    CLEAR_BYTES: _is_size,
+    CODE: lambda value: type(value) is str and value in _CODES,
+    CLEAR_BYTES: lambda value: type(value) is int and 0 <= value <= MOST_PAYLOAD_BYTES,
 }
 
 
