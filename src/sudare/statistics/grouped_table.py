@@ -38,6 +38,7 @@ from sudare.statistics.key_selection import KeyCodes, Keys, KeySelection
 from sudare.statistics.noise_intervals import (
     DEFAULT_LEVEL,
     checked_level,
+    count_interval,
     cube_quantile,
     gaussian_quantile,
     laplace_quantile,
@@ -467,8 +468,10 @@ class GroupedTable(PrivateEstimator):
         noisy = moments.apply(sums.ravel(), passage.noise).reshape(sums.shape)
         cells = np.empty((sums.shape[1], 0), dtype=np.int64)
         if parts.quantiles is not None:
-            by_group = zip(*by_value, strict=True)
-            cells = np.stack([parts.quantiles.chosen(counts, passage.noise).ravel() for counts in by_group])
+            # Its noisy count, which leaves, decides which ends of intervals a group has.
+            by_group = zip(np.maximum(np.rint(noisy[0]), 0).tolist(), zip(*by_value, strict=True), strict=True)
+            drawn = [parts.quantiles.chosen(counts, passage.noise, about).ravel() for about, counts in by_group]
+            cells = np.stack(drawn)
         self._finish(rows.count, noisy, cells)
         return self
 
@@ -618,9 +621,8 @@ class GroupedTable(PrivateEstimator):
         margin = scale * float(widths(np.zeros(1))[0])
         found: dict[str, list[Any]] = {**(shown.labels() if kept else {}), "count": counts.astype(np.int64).tolist()}
         # A rounded count is so many whole numbers away at most as often as its noise is half a one more.
-        steps = math.ceil(margin - 0.5)
-        found["count_low"] = np.maximum(counts - steps, 0).astype(np.int64).tolist()
-        found["count_high"] = np.maximum(counts + steps, 0).astype(np.int64).tolist()
+        fewest, most = count_interval(counts, math.ceil(margin - 0.5))
+        found |= {"count_low": fewest.tolist(), "count_high": most.tolist()}
         totals = {name: sums.sum(axis=added).ravel() for name, sums in self.sums_.items()}
         for name, number in numbers_among(self.declared_, list(totals)).items():
             centre, half = (number.low + number.high) / 2, (number.high - number.low) / 2
@@ -638,18 +640,15 @@ class GroupedTable(PrivateEstimator):
             )
             _put(found, f"variance_{name}", *((number.high - number.low) ** 2 / 4 * end for end in estimate))
         if not added:
-            self._put_quantiles(found, is_empty=counts <= margin)
+            self._put_quantiles(found)
         return found
 
-    def _put_quantiles(self, found: dict[str, list[Any]], is_empty: NDArray[np.bool_]) -> None:
-        """Quantiles with their intervals: the declared range where a group may be empty."""
+    def _put_quantiles(self, found: dict[str, list[Any]]) -> None:
         wanted = checked_quantiles(self.quantiles)
         drawn = self._cells.reshape(len(self._cells), len(self.quantile_of), len(wanted), 3)
         for column, (name, cells) in enumerate(self._quantile_cells().items()):
             for place, quantile in enumerate(wanted):
-                value, low, high = cells.intervals(drawn[:, column, place])
-                low, high = np.where(is_empty, cells.number.low, low), np.where(is_empty, cells.number.high, high)
-                _put(found, quantile_name(quantile, name), value, low, high)
+                _put(found, quantile_name(quantile, name), *cells.intervals(drawn[:, column, place]))
 
     # What is released, and how it is read back
 

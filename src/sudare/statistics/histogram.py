@@ -26,7 +26,7 @@ from sudare.privacy.release_content import Content, TensorRule, check_shapes, ch
 from sudare.schema import Column, Number, Schema, counted
 from sudare.schema.encoder import Counted
 from sudare.schema.frame_conversion import no_rows
-from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, noise_quantile
+from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, count_interval, noise_quantile
 
 Floats = NDArray[np.float64]
 
@@ -126,13 +126,14 @@ class PrivateHistogram(PrivateEstimator):
         check_is_fitted(self)
         counts = np.concatenate(list(self.counts_.values()))
         margin = noise_quantile(self.plan(self.n_rows_ or 1, self.declared_).mechanism, checked_level(level))
+        low, high = count_interval(counts, margin)
         levels = {name: group_levels(column) for name, column in self.declared_.features.items()}
         return {
             "column": [name for name, values in levels.items() for _ in values],
             "value": [value for values in levels.values() for value in values],
             "count": counts.tolist(),
-            "count_low": np.maximum(np.floor(counts - margin), 0).astype(np.int64).tolist(),
-            "count_high": np.maximum(np.ceil(counts + margin), 0).astype(np.int64).tolist(),
+            "count_low": low.tolist(),
+            "count_high": high.tolist(),
         }
 
     def score(self, X: object, y: object = None) -> float:

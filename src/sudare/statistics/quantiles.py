@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -63,7 +64,7 @@ class PrivateQuantiles(PrivateEstimator):
     ----------
     epsilon : the promise. It is pure: `delta` must be 0.
     quantiles : which, between 0 and 1 and rising.
-    intervals : whether every quantile comes with an interval that holds the exact one with probability .95. They take a third of ε.
+    intervals : whether every quantile comes with an interval that holds the exact one for .95. They take a quarter of ε.
     quantile_of : names of number columns; all that the schema declares if it is left out.
     bounds, schema, account, random_state : as in PrivateMean.
     neighbours : "replace-one" (the number of rows is public) or "add-remove" (it is not).
@@ -152,7 +153,8 @@ class PrivateQuantiles(PrivateEstimator):
         counts = np.split(rows.total(partial(_counts, sizes)), np.cumsum(sizes)[:-1])
         passage = self._enter(plan)
         self.n_rows_ = rows.count if self.neighbours == "replace-one" else None
-        self._set(plan.mechanism.chosen(counts, passage.noise))
+        # Where the number of rows is secret, it is taken to be large.
+        self._set(plan.mechanism.chosen(counts, passage.noise, self.n_rows_ or math.inf))
         self._seal()
         return self
 
