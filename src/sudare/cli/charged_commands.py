@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sudare.privacy import Account, Ledger
     from sudare.privacy.ledger import Quote
-    from sudare.privacy.private_estimator import Plan
+    from sudare.privacy.plans import Plan
     from sudare.schema import Schema
 
 Model = TypeVar("Model", bound=Any)
