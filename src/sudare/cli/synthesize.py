@@ -10,23 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli import charged_commands as paying
-from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, Tell, answer, progress, reported
+from sudare.cli.answers import AsJson, Tell, answer, progress, reported
 from sudare.cli.options import (
     AccountOrTableName,
     ChargedDelta,
     ChargedEpsilon,
-    Composition,
-    CsvFacts,
-    Encoding,
-    HasHeader,
-    NewBudget,
-    NewBudgetDelta,
-    NewRelease,
     SchemaOfAllColumns,
-    SigningKey,
     TableFile,
     TrustedKeys,
-    table_source,
 )
 from sudare.errors import InvalidParameter, NotReleasable
 
@@ -46,6 +37,7 @@ class Engine(StrEnum):
 
 
 @reported
+@paying.charging
 def synthesize(
     table: TableFile,
     schema: SchemaOfAllColumns,
@@ -70,38 +62,28 @@ def synthesize(
     groups: Annotated[
         int, typer.Option("--groups", help="For microaggregation: into how many groups a class is cut.")
     ] = 20,
-    has_header: HasHeader = None,
-    encoding: Encoding = None,
-    csv: CsvFacts = None,
     account: AccountOrTableName = None,
-    budget: NewBudget = None,
-    budget_delta: NewBudgetDelta = None,
-    composition: Composition = None,
-    ledger: LedgerAddress = DEFAULT_LEDGER,
-    output: NewRelease = None,
-    key: SigningKey = None,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
+    *,
+    charge: paying.ChargedOptions,
 ) -> None:
     """Count a table with noise, and write what synthetic rows can be drawn from as a signed release (see `sudare sample`)."""
     from sudare.schema import Schema
     from sudare.synthesis import PrivateSynthesizer
 
-    declared, source = Schema.load(schema), table_source(table, has_header, encoding, csv)
+    declared, source, signing = Schema.load(schema), charge.source(table), charge.signing()
     options: dict[str, Any] = {
         "epsilon": epsilon, "delta": delta, "label": label, "engine": engine.value, "groups": groups,
         "tree": _tree(pairs),
     }  # fmt: skip
-    signing = None if dry_run else paying.ready_to_sign(output, key)
-    with progress(as_json) as tell:
+    with progress(charge.as_json) as tell:
         tell("looking through the table" if signing is None else "charging, then counting")
         model = paying.fitted_or_planned(
-            paying.Payment(ledger, account, table, budget, budget_delta, composition), declared, source, signing,
+            charge.payment(account, table), declared, source, signing,
             make=lambda payer: PrivateSynthesizer(declared, **options, account=payer),
-            tell_plan=lambda model: _tell_plan(model, source, as_json),
+            tell_plan=lambda model: _tell_plan(model, source, charge.as_json),
         )  # fmt: skip
     if signing is not None:
-        _save(model, signing, as_json)
+        _save(model, signing, charge.as_json)
 
 
 @reported
