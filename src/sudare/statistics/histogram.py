@@ -87,6 +87,9 @@ class PrivateHistogram(PrivateEstimator):
         mechanism = count_mechanism(cells, columns, unit, dimension, epsilon, guarantee.delta)
         return Plan(mechanism, guarantee)
 
+    def _plan_for(self, X: Any, y: Any) -> Plan[Mechanism]:
+        return self.plan(self._counted(self._open(X, reset=True)).rows, self.declared_)
+
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute the noisy counts."""
         found = self._counted(self._open(X, reset=True))

@@ -123,6 +123,9 @@ class PrivateMean(PrivateEstimator):
             return "gaussian"
         return mean_noise(columns, guarantee.epsilon, guarantee.delta)
 
+    def _plan_for(self, X: Any, y: Any) -> Plan[Mechanism]:
+        return self.plan(self._summed(self._open(X, reset=True))[0], self.declared_)
+
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute the noisy means."""
         rows, exact = self._summed(self._open(X, reset=True))
