@@ -21,7 +21,7 @@ from sudare.frames.addresses import STORES, ObjectAddress, TableAddress, is_text
 from sudare.frames.csv_dialects import CsvFile, described
 from sudare.frames.database_tables import DatabaseTable
 from sudare.frames.databases import SqlSource
-from sudare.frames.file_discovery import CSV_ENDINGS, DELTA_LOG, PARQUET_ENDINGS, file_system
+from sudare.frames.file_discovery import DELTA_LOG, PARQUET_ENDINGS, file_system
 from sudare.frames.lazy_frames import lazy_frame
 from sudare.frames.record_source import Origin, RecordSource
 from sudare.frames.stored_files import StoredFiles
@@ -38,19 +38,7 @@ from sudare.frames.wanted_columns import pieces, selected
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import Table, as_table, attempt
 
-__all__ = [
-    "CSV_ENDINGS",
-    "CsvFile",
-    "PARQUET_ENDINGS",
-    "SqlSource",
-    "Table",
-    "as_table",
-    "batches",
-    "column_types",
-    "read",
-    "row_count",
-    "source",
-]
+__all__ = ["CsvFile", "SqlSource", "batches", "column_types", "read", "row_count", "source"]
 
 DEFAULT_BATCH_ROWS = 65536
 
