@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
+import narwhals as nw
 import pyarrow as pa
 import pyarrow.fs
 
@@ -21,8 +22,8 @@ from sudare.frames.addresses import STORES, ObjectAddress, TableAddress, is_text
 from sudare.frames.csv_dialects import CsvFile, described
 from sudare.frames.database_tables import DatabaseTable
 from sudare.frames.databases import SqlSource
-from sudare.frames.file_discovery import CSV_ENDINGS, DELTA_LOG, PARQUET_ENDINGS, file_system
-from sudare.frames.lazy_frames import lazy_frame
+from sudare.frames.file_discovery import DELTA_LOG, PARQUET_ENDINGS, file_system
+from sudare.frames.lazy_frames import DaskFrame, DuckDBRelation, PolarsLazyFrame
 from sudare.frames.record_source import Origin, RecordSource
 from sudare.frames.stored_files import StoredFiles
 from sudare.frames.table_formats import (
@@ -38,21 +39,19 @@ from sudare.frames.wanted_columns import pieces, selected
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import Table, as_table, attempt
 
-__all__ = [
-    "CSV_ENDINGS",
-    "CsvFile",
-    "PARQUET_ENDINGS",
-    "SqlSource",
-    "Table",
-    "as_table",
-    "batches",
-    "column_types",
-    "read",
-    "row_count",
-    "source",
-]
+__all__ = ["CsvFile", "SqlSource", "batches", "column_types", "read", "row_count", "source"]
 
 DEFAULT_BATCH_ROWS = 65536
+# By library and class, told by their names: a library is there where somebody made one of its frames.
+_READERS: Final[dict[tuple[str, str], Callable[[Any], RecordSource]]] = {
+    ("pyarrow", "Dataset"): DatasetSource,
+    ("deltalake", "DeltaTable"): delta_source,
+    ("pyiceberg", "Table"): IcebergSource,
+    ("polars", "LazyFrame"): PolarsLazyFrame,
+    ("duckdb", "DuckDBPyRelation"): DuckDBRelation,
+    ("_duckdb", "DuckDBPyRelation"): DuckDBRelation,
+    ("dask", "DataFrame"): DaskFrame,
+}
 
 
 def source(data: object, *, filesystem: object = None) -> RecordSource:
@@ -75,19 +74,16 @@ def source(data: object, *, filesystem: object = None) -> RecordSource:
         return DatabaseTable(data)
     if isinstance(data, Iterator | pa.RecordBatchReader):
         return PassingTables(data)
-    return _by_library(data) or lazy_frame(data) or HeldTable(data)
+    return _of_library(data) or HeldTable(data)
 
 
-def _by_library(data: object) -> RecordSource | None:
-    """A Dataset, or a table of deltalake or pyiceberg, told by the name of its class: the library is there where somebody made one."""
-    for kind in type(data).__mro__:
-        library = kind.__module__.partition(".")[0]
-        if (library, kind.__name__) == ("pyarrow", "Dataset"):
-            return DatasetSource(data)
-        if (library, kind.__name__) == ("deltalake", "DeltaTable"):
-            return delta_source(data)
-        if (library, kind.__name__) == ("pyiceberg", "Table"):
-            return IcebergSource(data)
+def _of_library(data: object) -> RecordSource | None:
+    """A dataset, a table by its format, or a frame that is still to be computed; None for every other thing."""
+    native = data.to_native() if isinstance(data, nw.LazyFrame) else data
+    for kind in type(native).__mro__:
+        reader = _READERS.get((kind.__module__.partition(".")[0], kind.__name__))
+        if reader is not None:
+            return reader(native)
     return None
 
 
