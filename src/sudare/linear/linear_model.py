@@ -269,6 +269,7 @@ class PrivateLinearModel(PrivateEstimator):
             rows_per_unit=rows_per_unit(declared),
             nonnegative=layout.nonnegative,
             sum_bound=layout.joint_sum,
+            entry_bounds=layout.entry_bounds,
         )
 
     def _plan_for(self, X: Any, y: Any) -> Plan[Calibrated]:
