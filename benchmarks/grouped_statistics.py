@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 
 REPEATS: Final = 1000
 # Answers of peers are fewer: each of them is slower.
-PART_OF_PEERS: Final = 50
+PART_OF_PEERS: Final = 100
 # Where OpenDP looks for a quantile. A single one is found exactly enough for their number to matter.
 CANDIDATES: Final = {1: 2**15, 3: 2**13, 9: 2**13}
 MEDIAN, QUARTILES = (0.5,), (0.25, 0.5, 0.75)
@@ -122,6 +122,12 @@ def truth(work: Workload, quantiles: Sequence[float]) -> dict[str, Floats]:
 
 class FittedAgain(GroupedTable):
     """A table that is read and added up once, and gets new noise at every fit."""
+
+    def _scanned(self, X: object) -> Any:
+        if not hasattr(self, "_kept_scan"):
+            self._kept_scan = super()._scanned(X)
+        # What is added up is scaled in place.
+        return replace(self._kept_scan, steps=self._kept_scan.steps.copy())
 
     def _rows(self, X: object) -> Any:
         if not hasattr(self, "_kept_rows"):
@@ -245,8 +251,7 @@ def quantiles_alone(work: Workload, quantiles: Sequence[float], repeats: int, fo
     """Quantiles of a whole column from one ε, ours without intervals, as the peers', and with them."""
     values, span = work.frame[work.column].to_numpy(dtype=np.float64), work.bounds[1] - work.bounds[0]
     exact = np.quantile(values, quantiles, method="inverted_cdf")
-    # So many quantiles take OpenDP half a minute.
-    number = repeats // PART_OF_PEERS // (2 if len(quantiles) > len(QUARTILES) else 1)
+    number = repeats // PART_OF_PEERS
     answers = opendp(work, folder, quantiles, "replace-one", number, by=())
     errors = {"OpenDP": distance([[answer[str(one)][0] for one in quantiles] for answer in answers], exact)}
     np.save(Path(folder) / "values.npy", values)
@@ -275,13 +280,18 @@ def named(quantiles: Sequence[float]) -> str:
 
 def coverage(work: Workload, repeats: int) -> Coverage:
     """How often intervals of all numbers of a table hold: counts and means from one ε, then variances and quartiles with counts from one."""
-    kinds = {"counts": "mean_of", "means": "mean_of", "variances": "variance_of"}
-    exact, held = truth(work, ()), dict.fromkeys(kinds, 0.0)
-    for neighbours in NEIGHBOURS:
-        for kind, asked_for in kinds.items():
-            name = "count" if kind == "counts" else f"{kind[:-1]}_{work.column}"
-            tables = ours(work, neighbours, repeats // 2, **{asked_for: [work.column]})
-            held[kind] += np.mean([_held(table, name, exact[name.partition("_")[0]]) for table in tables]) / 2
+    exact = truth(work, ())
+    asked_for = {"mean_of": {"counts": "count", "means": "mean"}, "variance_of": {"variances": "variance"}}
+    held: dict[str, float] = {}
+    for argument, kinds in asked_for.items():
+        tables = [
+            table
+            for relation in NEIGHBOURS
+            for table in ours(work, relation, repeats // 2, **{argument: [work.column]})
+        ]
+        for kind, number in kinds.items():
+            name = number if number == "count" else f"{number}_{work.column}"
+            held[kind] = float(np.mean([_held(table, name, exact[number]) for table in tables]))
     return Coverage(work.name, {**held, "quartiles": coverage_of_quartiles(work, repeats)})
 
 

@@ -81,9 +81,9 @@ class Cells:
     @cached_property
     def edges(self) -> Floats:
         """One more than there are cells. A cell holds its left edge, the last one both."""
-        low, high, bins = self.number.low, self.number.high, self.number.bins
-        if bins is not None:
-            return np.array([low, *bins, high])
+        low, high = self.number.low, self.number.high
+        if self.number.bins is not None:
+            return np.array([low, *self.number.edges, high])
         most = max(min(EQUAL_CELLS, MOST_COUNTS // self.tables), 2)
         if self.number.whole and high - low < most:
             return np.arange(low, high + 2) - 0.5
