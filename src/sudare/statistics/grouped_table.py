@@ -27,12 +27,13 @@ from sudare.privacy.noise import NoiseSource
 from sudare.privacy.plans import Plan
 from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, on_grid, unfit
-from sudare.schema import Category, Column, Label, Number, Schema
+from sudare.schema import Category, Column, Date, Label, Number, Schema
 from sudare.schema.blockwise_encoding import EncodedColumn
 from sudare.schema.column_values import clipped_numbers, declared_numbers
 from sudare.schema.encoder import level_positions
 from sudare.schema.frame_conversion import as_table, no_rows
-from sudare.statistics.histogram import LARGEST_COUNT, group_levels
+from sudare.schema.toml_document import suggestion
+from sudare.statistics.histogram import LARGEST_COUNT, group_levels, values_shown
 from sudare.statistics.joint_quantiles import Cells, JointQuantiles, checked_quantiles
 from sudare.statistics.key_selection import KeyCodes, Keys, KeySelection
 from sudare.statistics.noise_intervals import (
@@ -165,8 +166,10 @@ class Groups:
         kept = [place for place, axis in enumerate(self.axes) if set(axis) <= set(names)]
         axes = tuple(self.axes[place] for place in kept)
         if sorted(name for axis in axes for name in axis) != sorted(names):
+            unknown = next((name for name in names if name not in self.columns), "")
             raise InvalidParameter(
-                "`by` is not some of the columns that the table is grouped by.", "Leave it out for all."
+                f"`by` is not some of the columns that the table is grouped by.{suggestion(unknown, self.columns)}",
+                f"These are: {', '.join(self.columns)}. Leave it out for all.",
             )
         return Groups(axes, tuple(self.levels[place] for place in kept))
 
@@ -350,7 +353,8 @@ class GroupedTable(PrivateEstimator):
                 what for what in ("by", "mean_of", "variance_of", "quantile_of") if unknown in getattr(self, what)
             )
             raise InvalidParameter(
-                f"`{place}` names {unknown[:64]!r}, which the schema lacks.", f"It has: {', '.join(schema.columns)}."
+                f"`{place}` names {unknown[:64]!r}, which the schema lacks.{suggestion(unknown, schema.columns)}",
+                f"It has: {', '.join(schema.columns)}.",
             )
         self._check_keys(keys, schema)
         made = {column.removesuffix("_low").removesuffix("_high") for column in self._made_columns()}
@@ -628,17 +632,17 @@ class GroupedTable(PrivateEstimator):
             centre, half = (number.low + number.high) / 2, (number.high - number.low) / 2
             mean = np.clip(totals[name] / np.maximum(counts, 1.0), -1.0, 1.0)
             low, high = ratio_interval(totals[name], counts, widths, scale)
-            _put(found, f"mean_{name}", *(centre + half * end for end in (mean, low, high)))
-            if name in self.mean_of:
+            _put(found, f"mean_{name}", number, *(centre + half * end for end in (mean, low, high)))
+            if name in self.mean_of and not isinstance(number, Date):
                 value = centre * counts + half * totals[name]
                 width = half * scale * sum_width(centre / half, widths)
-                _put(found, f"sum_{name}", value, value - width, value + width)
+                _put(found, f"sum_{name}", None, value, value - width, value + width)
         for name, number in numbers_among(self.declared_, list(self.squares_)).items():
             squares = self.squares_[name].sum(axis=added).ravel()
             estimate = variance_interval(
                 counts, totals[name], squares, scale, cells, level, None if is_gaussian else numbers
             )
-            _put(found, f"variance_{name}", *((number.high - number.low) ** 2 / 4 * end for end in estimate))
+            _put(found, f"variance_{name}", None, *((number.high - number.low) ** 2 / 4 * end for end in estimate))
         if not added:
             self._put_quantiles(found)
         return found
@@ -648,7 +652,7 @@ class GroupedTable(PrivateEstimator):
         drawn = self._cells.reshape(len(self._cells), len(self.quantile_of), len(wanted), 3)
         for column, (name, cells) in enumerate(self._quantile_cells().items()):
             for place, quantile in enumerate(wanted):
-                _put(found, quantile_name(quantile, name), *cells.intervals(drawn[:, column, place]))
+                _put(found, quantile_name(quantile, name), cells.number, *cells.intervals(drawn[:, column, place]))
 
     # What is released, and how it is read back
 
@@ -744,9 +748,12 @@ def quantile_name(quantile: float, column: str) -> str:
     return f"median_{column}" if quantile == 0.5 else f"quantile_{quantile:g}_{column}"
 
 
-def _put(found: dict[str, list[Any]], name: str, value: Floats, low: Floats, high: Floats) -> None:
-    """A column of numbers and those of their intervals."""
-    found.update({name: value.tolist(), f"{name}_low": low.tolist(), f"{name}_high": high.tolist()})
+def _put(
+    found: dict[str, list[Any]], name: str, number: Number | None, value: Floats, low: Floats, high: Floats
+) -> None:
+    """Numbers and their intervals as columns; they are values of `number`, or of no declared column."""
+    for column, values in ((name, value), (f"{name}_low", low), (f"{name}_high", high)):
+        found[column] = values.tolist() if number is None else values_shown(number, values)
 
 
 def _names(given: object, what: str) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from sudare.privacy.ledger import Account
 from sudare.privacy.plans import Mechanism, Plan
 from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within
-from sudare.schema import Column, Number, Schema, counted
+from sudare.schema import Column, Date, Number, Schema, counted
 from sudare.schema.encoder import Counted
 from sudare.schema.frame_conversion import no_rows
 from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, count_interval, noise_quantile
@@ -182,6 +182,11 @@ def group_levels(column: Column) -> tuple[Any, ...]:
         intervals = interval_texts(column)
         return (*intervals, None) if column.has_indicator else intervals
     return tuple(column.levels)
+
+
+def values_shown(number: Number, values: Floats) -> list[Any]:
+    """Values of a number column as tables show them: moments of a column of dates as text."""
+    return list(map(number.value_text, values.tolist())) if isinstance(number, Date) else values.tolist()
 
 
 def interval_texts(number: Number) -> tuple[str, ...]:

@@ -81,9 +81,9 @@ class Cells:
     @cached_property
     def edges(self) -> Floats:
         """One more than there are cells. A cell holds its left edge, the last one both."""
-        low, high, bins = self.number.low, self.number.high, self.number.bins
-        if bins is not None:
-            return np.array([low, *bins, high])
+        low, high = self.number.low, self.number.high
+        if self.number.bins is not None:
+            return np.array([low, *self.number.edges, high])
         most = max(min(EQUAL_CELLS, MOST_COUNTS // self.tables), 2)
         if self.number.whole and high - low < most:
             return np.arange(low, high + 2) - 0.5
@@ -338,8 +338,10 @@ def _best_of_all(choices: Sequence[Choice], rate: float, source: NoiseSource) ->
 def _steps(choices: Sequence[Choice], most: int) -> tuple[Integers, Integers]:
     """Bounds up to `most` at which a number of cells within them changes, from the least on that has a cell for each choice; and these numbers by choice."""
     least = max(choice.least for choice in choices)
-    errors = [choice.errors(*choice.within(most)) for choice in choices]
-    bounds = np.unique(np.concatenate([np.array([least]), *errors]))
+    errors = (choice.errors(*choice.within(most)) for choice in choices)
+    # Empty cells have the error of a neighbour.
+    different = [row[np.diff(row, prepend=-1) != 0] for row in errors]
+    bounds = np.unique(np.concatenate([np.array([least]), *different]))
     bounds = bounds[np.searchsorted(bounds, least) :]
     within = (choice.within(bounds) for choice in choices)
     return bounds, np.stack([past - first for first, past in within])

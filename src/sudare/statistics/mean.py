@@ -35,6 +35,7 @@ from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, unfit
 from sudare.schema import Number, Schema
 from sudare.schema.frame_conversion import no_rows
+from sudare.statistics.histogram import values_shown
 from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, noise_quantile
 
 Floats = NDArray[np.float64]
@@ -169,12 +170,17 @@ class PrivateMean(PrivateEstimator):
         low, high = natural_bounds(self.declared_)
         mechanism = self.plan(self.n_rows_ or 1, self.declared_).mechanism
         margin = (high - low) * noise_quantile(mechanism, checked_level(level)) / (self.n_rows_ or 1)
-        return {
-            "column": list(self.declared_.features),
-            "mean": self.mean_.tolist(),
-            "mean_low": np.maximum(self.mean_ - margin, low).tolist(),
-            "mean_high": np.minimum(self.mean_ + margin, high).tolist(),
+        numbers = [column for column in self.declared_.features.values() if isinstance(column, Number)]
+        found = {
+            "mean": self.mean_,
+            "mean_low": np.maximum(self.mean_ - margin, low),
+            "mean_high": np.minimum(self.mean_ + margin, high),
         }
+        shown = {
+            name: [values_shown(number, values[[place]])[0] for place, number in enumerate(numbers)]
+            for name, values in found.items()
+        }
+        return {"column": list(self.declared_.features), **shown}
 
     def score(self, X: object, y: object = None) -> float:
         """Minus the mean squared distance to the means, in units of the ranges. Exact: for the owner only."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -25,6 +26,7 @@ from sudare.privacy.release_content import Content, TensorRule, check_shapes, un
 from sudare.schema import Number, Schema
 from sudare.schema.column_values import clipped_numbers
 from sudare.schema.frame_conversion import as_table
+from sudare.statistics.histogram import values_shown
 from sudare.statistics.joint_quantiles import Cells, JointQuantiles, checked_quantiles
 
 Integers = NDArray[np.int64]
@@ -194,12 +196,15 @@ class PrivateQuantiles(PrivateEstimator):
         found: dict[str, list[Any]] = {
             "column": [name for name in self.declared_.columns for _ in wanted],
             "quantile": [quantile for _ in self.declared_.columns for quantile in wanted],
-            "value": [value for values in self.quantiles_.values() for value in values.tolist()],
         }
+        of_columns = self._cells_of_columns()
+        shown = {"value": list(self.quantiles_.values())}
         if self.intervals:
-            drawn = [of.intervals(cells) for of, cells in zip(self._cells_of_columns(), self._cells, strict=True)]
-            found["value_low"] = [value for _, low, _ in drawn for value in low.tolist()]
-            found["value_high"] = [value for _, _, high in drawn for value in high.tolist()]
+            ends = [of.intervals(cells)[1:] for of, cells in zip(of_columns, self._cells, strict=True)]
+            shown |= {"value_low": [low for low, _ in ends], "value_high": [high for _, high in ends]}
+        for name, columns in shown.items():
+            by_column = (values_shown(of.number, values) for of, values in zip(of_columns, columns, strict=True))
+            found[name] = list(itertools.chain.from_iterable(by_column))
         return found
 
     # What is released, and how it is read back
