@@ -24,8 +24,8 @@ from sudare.consortium import (
     differences,
     signature_status,
 )
-from sudare.consortium.agreement.agreement import parsed_field_digests
 from sudare.consortium.agreement.approvals import parsed_event
+from sudare.consortium.agreement.differing_fields import parsed_field_digests
 from sudare.consortium.agreement.membership import task_from_words
 from sudare.consortium.ledger_rollback import parsed_head
 from sudare.errors import AgreementError, InvalidParameter, SudareError

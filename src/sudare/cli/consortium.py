@@ -249,7 +249,7 @@ def check(
 ) -> None:
     """Whether all have signed with keys that count. Ends with exit code 92 if not, and with 94 if a key was revoked."""
     from sudare.consortium import Agreement, Statements, differences, signature_status
-    from sudare.consortium.agreement.agreement import mismatch
+    from sudare.consortium.agreement.differing_fields import mismatch
     from sudare.consortium.agreement.membership import added, with_statements_of
     from sudare.errors import AgreementMismatch, KeyRevoked
 

@@ -98,7 +98,7 @@ class Rows(Question):
 
 
 @dataclass(frozen=True, eq=False)
-class Opening(Question):
+class OpeningQuestion(Question):
     """Sums over the columns that open a training."""
 
     family: Family
@@ -113,7 +113,7 @@ class Opening(Question):
 
 
 @dataclass(frozen=True, eq=False)
-class OpeningSums(Opening):
+class OpeningSums(OpeningQuestion):
     """The sums of the columns in units of half the declared ranges, about their middles."""
 
     low: Floats
@@ -125,7 +125,7 @@ class OpeningSums(Opening):
 
 
 @dataclass(frozen=True, eq=False)
-class OpeningSquares(Opening):
+class OpeningSquares(OpeningQuestion):
     """Sums of squares about a common centre, or of the products of all pairs of columns."""
 
     centre: Floats

@@ -8,10 +8,7 @@ recomputed by `verify`. Handles (`Ledger`, `Account`) hold an address and an ide
 from __future__ import annotations
 
 import contextlib
-import csv
 import datetime
-import io
-import json
 import os
 import sqlite3
 import tempfile
@@ -19,7 +16,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import sqlalchemy as sql
 
@@ -30,10 +27,10 @@ from sudare.errors import (
     LedgerError,
     LedgerMissing,
     NotCharged,
-    SourceMismatch,
     UnknownAccount,
 )
 from sudare.frames.databases import SqlSource
+from sudare.privacy import ledger_export
 from sudare.privacy import ledger_storage as storage
 from sudare.privacy import ledger_tables as tables
 from sudare.privacy.account_balance import AccountState, Amount, AskedTerms, Terms, is_raise, replayed
@@ -53,14 +50,13 @@ from sudare.privacy.ledger_chain import (
     Head,
     Kind,
     Receipt,
-    canonical_json,
     next_entry,
     verify_chain,
     verify_contains,
 )
 from sudare.privacy.ledger_storage import Storage
-from sudare.privacy.source_identity import SliceIdentity, Source, check_free, check_unshared, covers
-from sudare.safe_text import escaped_in_json, name_fault, spreadsheet_safe, text_fault
+from sudare.privacy.source_identity import SliceIdentity, Source, check_free, check_pays_for, check_unshared
+from sudare.safe_text import name_fault, text_fault
 
 # A release, which carries the name in its receipt, takes no longer one.
 _LONGEST_NAME: Final = 256
@@ -309,22 +305,9 @@ class Ledger:
                 f"'{target.name}' cannot be written ({type(error).__name__}).", "Check folder, rights and space."
             ) from None
 
-    def export(self, kind: Literal["json", "csv"] = "json") -> str:
+    def export(self, kind: ledger_export.Kind = "json") -> str:
         """All entries as text, for the steward's own tools."""
-        if kind not in ("json", "csv"):
-            raise InvalidParameter(f"A ledger is exported as json or csv, got {kind!r}.", "Use one of these words.")
-        entries = [entry.to_dict() for entry in self.entries()]
-        if kind == "json":
-            return escaped_in_json(json.dumps(entries, indent=2, ensure_ascii=False))
-        text = io.StringIO()
-        writer = csv.DictWriter(
-            text, ["position", "time", "account", "kind", "body", "previous", "hash"], lineterminator="\n"
-        )
-        writer.writeheader()
-        for entry in entries:
-            cells = {**entry, "body": escaped_in_json(canonical_json(entry["body"]))}
-            writer.writerow({name: spreadsheet_safe(str(cell)) for name, cell in cells.items()})
-        return text.getvalue()
+        return ledger_export.exported(self.entries(), kind)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sql.Connection]:
@@ -435,7 +418,7 @@ class Account:
             terms = _state(connection, self.name).terms
             before = tables.opened_before(connection, self.name)
             earlier = {name: owned for name, owned in _taken(connection).items() if name in before}
-        _check_source(self.name, terms, source)
+        check_pays_for(self.name, terms.pays_for, source)
         check_unshared(self.name, source, earlier)
 
     def bind(self, source: Source) -> None:
@@ -450,7 +433,7 @@ class Account:
         state = _state(connection, self.name)
         if source is None:
             return head, state
-        _check_source(self.name, state.terms, source)
+        check_pays_for(self.name, state.terms.pays_for, source)
         if state.terms.pays_for.is_verifiable:
             return head, state
         check_free(self.name, (source,), _taken(connection))
@@ -570,23 +553,6 @@ def _taken(connection: sql.Connection) -> dict[str, tuple[Source, ...]]:
     """The sources of every account, by name."""
     states = tables.account_states(connection)
     return {name: AccountState.from_text(text).terms.sources for name, (_, text) in states.items()}
-
-
-def _check_source(name: str, terms: Terms, source: Source) -> None:
-    own = terms.pays_for
-    if source.is_several and not (own.is_verifiable and covers(own, source)):
-        held = f"'{source.text}' holds all of it" if source.text else "No folder and no database holds all of it"
-        raise SourceMismatch(
-            f"What is to be read are several sources, and account '{name}' is not for all of them. {held}. Nothing was computed or spent.",
-            f"Open an account with source={source.text!r}."
-            if source.text
-            else "Put the tables into one folder or one database, and open an account with that as its source.",
-        )
-    if own.is_verifiable and not covers(own, source):
-        raise SourceMismatch(
-            f"Account '{name}' pays for '{own.text}', and not for '{source.text}'. Nothing was computed or spent.",
-            SourceMismatch.help,
-        )
 
 
 def _started(connection: sql.Connection) -> str:

@@ -24,7 +24,7 @@ from urllib.parse import unquote
 import sqlalchemy as sql
 from sqlalchemy.exc import ArgumentError
 
-from sudare.errors import InvalidParameter, SourceTaken
+from sudare.errors import InvalidParameter, SourceMismatch, SourceTaken
 from sudare.frames.addresses import (
     STORES,
     WILDCARD,
@@ -293,6 +293,23 @@ def check_free(name: str, sources: tuple[Source, ...], taken: dict[str, tuple[So
             raise SourceTaken(
                 f"The source of account '{name}' is bound to account '{owner}' already.", SourceTaken.help
             )
+
+
+def check_pays_for(name: str, own: Source, source: Source) -> None:
+    """Raise SourceMismatch if the account of that name, whose source is `own`, does not pay for this one."""
+    if source.is_several and not (own.is_verifiable and covers(own, source)):
+        held = f"'{source.text}' holds all of it" if source.text else "No folder and no database holds all of it"
+        raise SourceMismatch(
+            f"What is to be read are several sources, and account '{name}' is not for all of them. {held}. Nothing was computed or spent.",
+            f"Open an account with source={source.text!r}."
+            if source.text
+            else "Put the tables into one folder or one database, and open an account with that as its source.",
+        )
+    if own.is_verifiable and not covers(own, source):
+        raise SourceMismatch(
+            f"Account '{name}' pays for '{own.text}', and not for '{source.text}'. Nothing was computed or spent.",
+            SourceMismatch.help,
+        )
 
 
 def check_unshared(name: str, source: Source, earlier: dict[str, tuple[Source, ...]]) -> None:

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sudare.consortium import Agreement, Budget, Deadlines, MemberEntry, Sums, differences
-from sudare.consortium.agreement.agreement import differing_fields, mismatch, parsed_field_digests
+from sudare.consortium.agreement.differing_fields import differing_fields, mismatch, parsed_field_digests
 from sudare.consortium.tasks.definitions import (
     KINDS,
     CensusTask,

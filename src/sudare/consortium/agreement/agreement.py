@@ -7,10 +7,8 @@ Who signed it, and which keys were rotated or revoked since, stands beside it (`
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import tomli_w
 
+from sudare.consortium.agreement.differing_fields import differing_fields, field_digests
 from sudare.consortium.agreement.document_fields import Field, Reader, parsed_toml, whole
 from sudare.consortium.agreement.identity import is_usable
 from sudare.consortium.tasks.definitions import (
@@ -28,10 +27,9 @@ from sudare.consortium.tasks.definitions import (
     check_parameters,
     task_from,
 )
-from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter, SchemaError
+from sudare.errors import AgreementError, InvalidParameter, SchemaError
 from sudare.files import read_text, write_document
 from sudare.privacy.ledger_chain import canonical_json
-from sudare.safe_text import is_printable
 from sudare.schema import Number, Schema
 from sudare.sums.context import (
     COLLECTORS,
@@ -46,13 +44,8 @@ from sudare.sums.minimum_members import check_exact_sums
 FORMAT: Final = 1
 MOST_MEMBERS: Final = 10_000
 MOST_TASKS: Final = 1000
-MOST_FIELDS: Final = 200_000
 # Names that are somebody else's where members' names are used: in results, where each member's release is under its name, and on the line.
 RESERVED_NAMES: Final = {"own": "the file of a member's own release", "server": "the relay"}
-
-_LONGEST_PATH: Final = 300
-_MOST_FIELDS_SHOWN: Final = 8
-_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True)
@@ -372,7 +365,7 @@ class Agreement:
         """
         document = self.to_dict()
         document["schema"]["column_order"] = list(document["schema"]["columns"])
-        return {path: _field_digest(nonce, path, value) for path, value in _leaves("", document)}
+        return field_digests(document, nonce)
 
 
 Named = TypeVar("Named", MemberEntry, Task)
@@ -389,54 +382,6 @@ def _by_name(entries: tuple[Named, ...], name: str, what: str, remedy: str) -> N
 def differences(mine: Agreement, theirs: Agreement) -> tuple[str, ...]:
     """Paths of the fields in which two agreements differ, in alphabetical order."""
     return differing_fields(mine.field_digests(b""), theirs.field_digests(b""))
-
-
-def differing_fields(mine: Mapping[str, str], theirs: Mapping[str, str]) -> tuple[str, ...]:
-    """Paths whose digests differ, or that only one side has."""
-    return tuple(sorted(path for path in {*mine, *theirs} if mine.get(path) != theirs.get(path)))
-
-
-def parsed_field_digests(value: object) -> dict[str, str]:
-    """Field digests as another member sent them, if they have the form they must have."""
-    if not isinstance(value, Mapping) or not 0 < len(value) <= MOST_FIELDS:
-        raise AgreementError("Field digests are not a table.", "The other member runs another version or is not one.")
-    found: dict[str, str] = {}
-    for path, digest in value.items():
-        if not isinstance(path, str) or len(path) > _LONGEST_PATH or not all(map(is_printable, path)):
-            raise AgreementError("A field digest has no printable path.", "The other member is not to be trusted.")
-        found[path] = Field("digest", digest).hexadecimal(64)
-    return found
-
-
-def shown_fields(fields: tuple[str, ...]) -> str:
-    """The first of these fields, and how many more there are."""
-    more = f" and {len(fields) - _MOST_FIELDS_SHOWN} more" if len(fields) > _MOST_FIELDS_SHOWN else ""
-    return ", ".join(fields[:_MOST_FIELDS_SHOWN]) + more
-
-
-def mismatch(fields: tuple[str, ...]) -> AgreementMismatch:
-    """The error for two agreements that differ in these fields."""
-    return AgreementMismatch(
-        f"The other member holds another agreement: {shown_fields(fields) or 'its hash'} differs.",
-        "Settle which one is right, sign it, and start again.",
-    )
-
-
-def _field_digest(nonce: bytes, path: str, value: object) -> str:
-    return hashlib.sha256(
-        b"sudare field\n" + len(nonce).to_bytes(8, "big") + nonce + canonical_json([path, value]).encode()
-    ).hexdigest()
-
-
-def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
-    """Every value that is no table, with its path; an empty table is a value, too."""
-    if not isinstance(value, Mapping) or not value:
-        yield path if len(path) <= _LONGEST_PATH else hashlib.sha256(path.encode()).hexdigest(), value
-        return
-    for key, inner in value.items():
-        # Quoted as in TOML where needed, so that no two fields have one path and all can be shown on a terminal.
-        word = key if _BARE_KEY.fullmatch(key) else json.dumps(key, ensure_ascii=not key.isprintable())
-        yield from _leaves(f"{path}.{word}" if path else word, inner)
 
 
 def _check_exact_sums(task: DictionaryTask, members: int) -> None:
@@ -493,8 +438,7 @@ def _sums(section: Field) -> Sums:
 
 
 def _deadlines(section: Field) -> Deadlines:
-    return section.built(Deadlines, {}, dict.fromkeys(("round_seconds", "task_seconds"), _seconds))
+    def seconds(field: Field) -> float:
+        return field.number(0.0, 366 * 86_400.0)
 
-
-def _seconds(field: Field) -> float:
-    return field.number(0.0, 366 * 86_400.0)
+    return section.built(Deadlines, {}, {"round_seconds": seconds, "task_seconds": seconds})

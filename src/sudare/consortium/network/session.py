@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from sudare.consortium.agreement.agreement import differing_fields, parsed_field_digests, shown_fields
+from sudare.consortium.agreement.differing_fields import differing_fields, parsed_field_digests, shown_fields
 from sudare.consortium.agreement.identity import Identity, verifies
 from sudare.consortium.network.dropped_messages import Drops
 from sudare.consortium.network.peer_state import MOST_AHEAD, Channel, Peer, Pending
