@@ -38,6 +38,12 @@ demo: $(INSTALLED)  ## a private release end to end, with a report at demo/repor
 # Two test workers share two cores: a worker's own threads would only wait for each other.
 test test-long mutation: export OMP_NUM_THREADS = 1
 test test-long mutation: export OPENBLAS_NUM_THREADS = 1
+# Two workers and hundreds of processes of tests read the same modules: compiled ones are kept, whatever the shell says.
+test test-long: export PYTHONDONTWRITEBYTECODE =
+# So are programs of JAX: compiling them takes as long as the training in most tests.
+test test-long: export JAX_COMPILATION_CACHE_DIR = $(CURDIR)/.venv/jax_programs
+test test-long: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0
+test test-long: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES = -1
 
 test: $(INSTALLED)  ## the default test suite; sudare.privacy must be covered to every branch
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term-missing:skip-covered

@@ -27,7 +27,8 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from benchmarks.peers import ROOT
-from sudare.frames.rows import Rows, checked_rows
+from sudare.frames.row_reader import checked_rows
+from sudare.frames.rows import Rows
 from sudare.linear import PrivateLogisticRegression
 from sudare.linear.linear_model import _block
 from sudare.schema import Label, Number, Schema

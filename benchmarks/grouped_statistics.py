@@ -3,8 +3,8 @@
     python -m benchmarks.grouped_statistics [--repeats 1000]
 
 Needs Adult (SUDARE_DATA). All at ε = 1. Errors: mean absolute distance to the exact number, over groups and repeats; of counts in rows, of others in thousandths of the declared range. OpenDP splits ε evenly over what a query asks
-for, and looks for quantiles of whole numbers among these; sums are taken of the column as it is and, as somebody who knows would, of the column less the middle of its range. Neither peer has intervals. A run with the usual number of repeats is written to benchmarks/grouped_statistics.json and
-to the page docs/statistics.md.
+for, and looks for quantiles of whole numbers among these, of others among points of one distance; these are moved by a part of it from repeat to repeat, because how near one happens to lie to the exact quantile is luck. Sums are taken of the column as it is and, as somebody who knows would, of the column less the middle
+of its range. Neither peer has intervals. A run with the usual number of repeats is written to benchmarks/grouped_statistics.json and to the page docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from sudare.statistics import GroupedTable, PrivateQuantiles
 Floats = NDArray[np.float64]
 
 REPEATS: Final = 1000
-# Answers of peers, quantiles and their intervals are fewer: each of them is slower, or has many numbers in one table.
-PART_OF_PEERS, PART_OF_QUANTILES = 100, 20
-CANDIDATES: Final = 2**13
+# Answers of peers are fewer: each of them is slower.
+PART_OF_PEERS: Final = 100
+# Where OpenDP looks for a quantile. A single one is found exactly enough for their number to matter.
+CANDIDATES: Final = {1: 2**15, 3: 2**13, 9: 2**13}
 MEDIAN, QUARTILES = (0.5,), (0.25, 0.5, 0.75)
 PEERS: Final = ("OpenDP", "OpenDP, centred", "diffprivlib")
 DECILES: Final = tuple(place / 10 for place in range(1, 10))
@@ -55,12 +56,20 @@ class Workload:
     bounds: tuple[float, float]
     whole: bool = False
 
-    @property
-    def candidates(self) -> list[float]:
-        """Where OpenDP looks for quantiles: at all whole numbers where values are whole, else at points of one distance."""
+    def candidates(self, wanted: int) -> tuple[list[float], float]:
+        """Where OpenDP looks for so many quantiles, and how far these points are moved at most: all whole numbers where values are whole, else points of one distance."""
         low, high = self.bounds
-        points = np.arange(low, high + 1) if self.whole else np.linspace(low, high, CANDIDATES + 1)
-        return [float(point) for point in points]
+        if self.whole:
+            return [float(point) for point in np.arange(low, high + 1)], 0.0
+        points, distance = np.linspace(low, high, CANDIDATES[max(wanted, 1)], endpoint=False, retstep=True)
+        return [float(point) for point in points], float(distance)
+
+    def with_ties_spread(self) -> Workload:
+        """The same table of whole numbers, each spread evenly up to the next: no two values are equal."""
+        low, high = self.bounds
+        values = self.frame[self.column] + np.random.default_rng(19).random(len(self.frame))
+        name = f"{self.name}, ties spread"
+        return Workload(name, self.frame.assign(**{self.column: values}), self.by, self.column, (low, high + 1))
 
     @property
     def schema(self) -> Schema:
@@ -113,6 +122,12 @@ def truth(work: Workload, quantiles: Sequence[float]) -> dict[str, Floats]:
 
 class FittedAgain(GroupedTable):
     """A table that is read and added up once, and gets new noise at every fit."""
+
+    def _scanned(self, X: object) -> Any:
+        if not hasattr(self, "_kept_scan"):
+            self._kept_scan = super()._scanned(X)
+        # What is added up is scaled in place.
+        return replace(self._kept_scan, steps=self._kept_scan.steps.copy())
 
     def _rows(self, X: object) -> Any:
         if not hasattr(self, "_kept_rows"):
@@ -171,9 +186,10 @@ def opendp(work: Workload, folder: str, wanted: Sequence[Any], relation: Neighbo
     path = Path(folder) / "table.parquet"
     shifted = work.frame[work.column] - shift
     work.frame.assign(**{work.column: shifted.astype(np.int64) if "sum" in wanted else shifted}).to_parquet(path)
+    candidates, moved = work.candidates(sum(not isinstance(one, str) for one in wanted))
     request = {
         "file": str(path), "by": list(other.pop("by", work.by)), "column": work.column, "bounds": [end - shift for end in work.bounds],
-        "wanted": list(wanted), "epsilon": 1.0, "contributions": 2 if relation == "replace-one" else 1, "candidates": work.candidates, "repeats": repeats,
+        "wanted": list(wanted), "epsilon": 1.0, "contributions": 2 if relation == "replace-one" else 1, "candidates": candidates, "moved": moved, "repeats": repeats,
     }  # fmt: skip
     return asked(OPENDP, "benchmarks.opendp_peer", request)
 
@@ -221,7 +237,7 @@ def quantiles_by_group(work: Workload, quantiles: Sequence[float], repeats: int,
     exact, span = truth(work, quantiles), work.bounds[1] - work.bounds[0]
     wanted = np.stack([exact[str(quantile)] for quantile in quantiles])
     names = [column_name(one, work.column) for one in quantiles]
-    tables = ours(work, "replace-one", repeats // PART_OF_PEERS, quantile_of=[work.column], quantiles=quantiles)
+    tables = ours(work, "replace-one", repeats // 4, quantile_of=[work.column], quantiles=quantiles)
     found = [table[names].to_numpy().T for table in tables]
     answers = opendp(work, folder, ("count", *quantiles), "replace-one", repeats // PART_OF_PEERS)
     theirs = [by_group(answer, work.by)[[str(one) for one in quantiles]].to_numpy().T for answer in answers]
@@ -232,26 +248,27 @@ def quantiles_by_group(work: Workload, quantiles: Sequence[float], repeats: int,
 
 
 def quantiles_alone(work: Workload, quantiles: Sequence[float], repeats: int, folder: str) -> list[Compared]:
-    """Quantiles of a whole column from one ε, ours with intervals and without."""
+    """Quantiles of a whole column from one ε, ours without intervals, as the peers', and with them."""
     values, span = work.frame[work.column].to_numpy(dtype=np.float64), work.bounds[1] - work.bounds[0]
-    exact, number = np.quantile(values, quantiles, method="inverted_cdf"), repeats // PART_OF_PEERS
+    exact = np.quantile(values, quantiles, method="inverted_cdf")
+    number = repeats // PART_OF_PEERS
     answers = opendp(work, folder, quantiles, "replace-one", number, by=())
     errors = {"OpenDP": distance([[answer[str(one)][0] for one in quantiles] for answer in answers], exact)}
     np.save(Path(folder) / "values.npy", values)
     request = {"file": f"{folder}/values.npy", "wanted": list(quantiles), "bounds": list(work.bounds), "epsilon": 1.0}
-    theirs = asked(None, "benchmarks.diffprivlib_peer", {**request, "repeats": number})
+    theirs = asked(None, "benchmarks.diffprivlib_peer", {**request, "repeats": repeats})
     if theirs is not None:
         # It answers with a fraction above the value that it means.
         errors["diffprivlib"] = distance(np.floor(theirs) if work.whole else theirs, exact)
-    found = []
-    for intervals in (True, False):
-        learner = PrivateQuantiles(1.0, quantiles=quantiles, intervals=intervals, bounds=work.bounds)
+    in_thousandths = {name: error / span * 1e3 for name, error in errors.items()}
+    schema, found = Schema({work.column: work.schema.columns[work.column]}), []
+    for intervals in (False, True):
+        learner = PrivateQuantiles(1.0, quantiles=quantiles, intervals=intervals, schema=schema)
         drawn = [
-            learner.set_params(random_state=seed).fit(values.reshape(-1, 1)).quantiles_["x0"]
-            for seed in range(10 * number)
+            learner.set_params(random_state=seed).fit(work.frame).quantiles_[work.column]
+            for seed in range(repeats // 4)
         ]
-        what = f"{named(quantiles)}{'' if intervals else ', no intervals'} ({work.name})"
-        in_thousandths = {name: error / span * 1e3 for name, error in errors.items()}
+        what = f"{named(quantiles)}{', with intervals' if intervals else ''} ({work.name})"
         found.append(Compared(what, "replace-one", distance(drawn, exact) / span * 1e3, in_thousandths))
     return found
 
@@ -263,23 +280,39 @@ def named(quantiles: Sequence[float]) -> str:
 
 def coverage(work: Workload, repeats: int) -> Coverage:
     """How often intervals of all numbers of a table hold: counts and means from one ε, then variances and quartiles with counts from one."""
+    exact = truth(work, ())
+    asked_for = {"mean_of": {"counts": "count", "means": "mean"}, "variance_of": {"variances": "variance"}}
+    held: dict[str, float] = {}
+    for argument, kinds in asked_for.items():
+        tables = [
+            table
+            for relation in NEIGHBOURS
+            for table in ours(work, relation, repeats // 2, **{argument: [work.column]})
+        ]
+        for kind, number in kinds.items():
+            name = number if number == "count" else f"{number}_{work.column}"
+            held[kind] = float(np.mean([_held(table, name, exact[number]) for table in tables]))
+    return Coverage(work.name, {**held, "quartiles": coverage_of_quartiles(work, repeats)})
+
+
+def coverage_of_quartiles(work: Workload, repeats: int) -> float:
+    """How often intervals of quartiles by group hold."""
     exact = truth(work, QUARTILES)
-    held: dict[str, list[Any]] = {}
+    names = {column_name(one, work.column): exact[str(one)] for one in QUARTILES}
+    return float(
+        np.mean(
+            [
+                [_held(table, name, values) for name, values in names.items()]
+                for neighbours in NEIGHBOURS
+                for table in ours(work, neighbours, repeats // 2, quantile_of=[work.column], quantiles=QUARTILES)
+            ]
+        )
+    )
 
-    def note(kind: str, table: pd.DataFrame, name: str, values: Floats) -> None:
-        held.setdefault(kind, []).append(np.mean((table[f"{name}_low"] <= values) & (values <= table[f"{name}_high"])))
 
-    for neighbours in NEIGHBOURS:
-        for table in ours(work, neighbours, repeats // 2, mean_of=[work.column]):
-            note("counts", table, "count", exact["count"])
-            note("means", table, f"mean_{work.column}", exact["mean"])
-        for table in ours(work, neighbours, repeats // 2, variance_of=[work.column]):
-            note("variances", table, f"variance_{work.column}", exact["variance"])
-        quartiles = {"quantile_of": [work.column], "quantiles": QUARTILES}
-        for table in ours(work, neighbours, repeats // 2 // PART_OF_QUANTILES, **quartiles):
-            for quantile in QUARTILES:
-                note("quartiles", table, column_name(quantile, work.column), exact[str(quantile)])
-    return Coverage(work.name, {kind: float(np.mean(shares)) for kind, shares in held.items()})
+def _held(table: pd.DataFrame, name: str, exact: Floats) -> float:
+    """The share of groups whose interval holds the exact number."""
+    return float(np.mean((table[f"{name}_low"] <= exact) & (exact <= table[f"{name}_high"])))
 
 
 def seconds_of_a_table(work: Workload) -> float:
@@ -312,9 +345,12 @@ def markdown(compared: Sequence[Compared], covered: Sequence[Coverage], seconds:
         "| --- | --- | ---: | ---: | ---: | ---: |",
         told(compared),
         "",
-        f"| share of intervals that hold, {repeats:,} repeats ({repeats // PART_OF_QUANTILES:,} of quartiles) | {' | '.join(kinds)} |",
+        f"| share of intervals that hold, {repeats:,} repeats | {' | '.join(kinds)} |",
         f"| --- |{' ---: |' * len(kinds)}",
-        *(f"| {one.table} | {' | '.join(f'{one.shares[kind]:.3f}' for kind in kinds)} |" for one in covered),
+        *(
+            f"| {one.table} | {' | '.join(f'{one.shares[kind]:.3f}' if kind in one.shares else '–' for kind in kinds)} |"
+            for one in covered
+        ),
         "",
         f"Counts and means of Adult's groups take {seconds:.2g} s of processor time.",
     ]
@@ -343,6 +379,8 @@ def main() -> None:
     else:
         compared, seconds = comparisons(work, others, repeats), seconds_of_a_table(work)
     covered = [coverage(each, repeats) for each in (work, *others)]
+    spread = [each.with_ties_spread() for each in (work, *others) if each.whole]
+    covered += [Coverage(each.name, {"quartiles": coverage_of_quartiles(each, repeats)}) for each in spread]
     text = markdown(compared, covered, seconds, repeats)
     print(text)
     if repeats == REPEATS:

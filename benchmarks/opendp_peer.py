@@ -28,23 +28,26 @@ def released(
     epsilon: float,
     contributions: int,
     candidates: list[float],
+    moved: float,
     repeats: int,
 ) -> list[dict[str, list[Any]]]:
-    """The wanted aggregates ("count", "sum", quantiles) of a column by group, as often as asked for."""
+    """The wanted aggregates ("count", "sum", quantiles) of a column by group, as often as asked for; candidates are moved by a growing part of `moved`."""
     frame = pl.scan_parquet(file)
     # Sums of integers need no floats; other columns are scaled by whoever calls this.
     aggregates = {
         "count": dp.len(signed=True).alias("count"),
         "sum": pl.col(column).fill_null(bounds[0]).dp.sum((int(bounds[0]), int(bounds[1]))).alias("sum"),
     }
-    asked = [
-        aggregates[one] if isinstance(one, str)
-        else pl.col(column).cast(float).fill_nan(bounds[0]).fill_null(bounds[0]).dp.quantile(one, candidates).alias(str(one))
-        for one in wanted
-    ]  # fmt: skip
+
+    def quantile(one: float, part: float) -> Any:
+        points = [point + part * moved for point in candidates]
+        known = pl.col(column).cast(float).fill_nan(bounds[0]).fill_null(bounds[0])
+        return known.dp.quantile(one, points).alias(str(one))
+
     margin = dp.polars.Margin(by=by, invariant="keys", max_length=2**20, max_groups=2**12)
     found = []
-    for _ in range(repeats):
+    for repeat in range(repeats):
+        asked = [aggregates[one] if isinstance(one, str) else quantile(one, repeat / repeats) for one in wanted]
         context = dp.Context.compositor(
             data=frame,
             privacy_unit=dp.unit_of(contributions=contributions),

@@ -11,7 +11,7 @@ import pytest
 from sudare.audit.noise_audits import audited_estimator
 from sudare.audit.registry import EPSILONS, run_audit
 from sudare.privacy.guarantee import Guarantee
-from sudare.privacy.private_estimator import Plan
+from sudare.privacy.plans import Plan
 from sudare.schema import Schema
 from sudare.statistics import PrivateMean
 

@@ -35,6 +35,16 @@ def test_every_statistic_becomes_a_release(house: Path, sudare: Sudare, statisti
     assert inspected["manifest"]["receipt"] == made.values["receipt"]
 
 
+@pytest.mark.parametrize("asked", [("mean",), ("histogram",), ("table", "--by", "age")])
+def test_a_table_is_never_held(
+    house: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...]
+) -> None:
+    """Rows are looked through in batches by the learner, once."""
+    monkeypatch.setattr("sudare.frames.sources.read", None)
+    words = [*asked, *FIT_MEAN[2:]]
+    assert sudare("fit", *words, "-o", "batches.sudare", *SIGN).exit_code == 0
+
+
 def test_a_table_by_group(house: Path, sudare: Sudare) -> None:
     words = ("fit", "table", *FIT_MEAN[2:], "-o", "new.sudare", *SIGN)
     made = sudare(*words, "--by", "smoker", "--mean-of", "age", "--neighbours", "add-remove", "--json")

@@ -162,6 +162,23 @@ def test_a_task_whose_sums_could_not_be_collected_is_taken_up_again(
     assert "ZeroDivisionError" in said[1]
 
 
+def test_a_relay_says_what_it_does_and_once_what_a_task_waits_for(tmp_path: Path) -> None:
+    clinics(tmp_path, RISK)
+    said: list[str] = []
+    times = iter(range(1_000_000))
+    relay = relay_of(tmp_path, tell=said.append, clock=lambda: float(next(times)))
+    assert "collects the sums of clinics (" in relay.introduction
+    assert "tasks risk; 2 of 3 members are needed" in relay.introduction
+    assert str(tmp_path / "relay-state") in relay.introduction
+    relay._start("risk", 0.0)
+    for _ in range(20):
+        assert not relay._poll()
+    assert said == [
+        "collecting the sums of task 'risk'",
+        "risk: the first sum waits until 1 of 3 members ask for the same; so far: nobody.",
+    ]
+
+
 # What a relay cannot do
 
 

@@ -19,6 +19,8 @@ from tests.cli.conftest import invoked
 LARGEST_REPORT_BYTES = 2_000_000
 SUDARE = [sys.executable, "-c", "from sudare.cli.main import app; app()"]
 CHROMIUM = shutil.which("chromium")
+# Beside other tests, threads of numpy would only wait for each other, and all that while keep a core busy.
+THREAD_LIMITS = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS") if name in os.environ}
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Played:
 def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     folder = tmp_path_factory.mktemp("shell")
     # As on a fresh machine: next to no environment.
-    surroundings = {"HOME": str(folder), "PATH": os.environ["PATH"], "PYTHONUTF8": "1"}
+    surroundings = {"HOME": str(folder), "PATH": os.environ["PATH"], "PYTHONUTF8": "1", **THREAD_LIMITS}
     done = subprocess.run(
         [*SUDARE, "demo"], check=False, capture_output=True, text=True, encoding="utf-8", cwd=folder, env=surroundings
     )
@@ -106,7 +108,7 @@ def test_the_ledger_of_the_demo_is_real(played: Played) -> None:
 def test_a_terminal_without_greek_does_not_crash(played: Played) -> None:
     clinic = played.folder / "demo" / "run-1" / "clinic"
     command = [*SUDARE, "inspect", "ages.sudare", "--trusted", "public.pem"]
-    surroundings = {"PYTHONIOENCODING": "ascii", "PATH": os.environ["PATH"]}
+    surroundings = {"PYTHONIOENCODING": "ascii", "PATH": os.environ["PATH"], **THREAD_LIMITS}
     shown = subprocess.run(command, check=True, capture_output=True, text=True, cwd=clinic, env=surroundings)
     assert "? = 1.0, ? = 0: strong" in shown.stdout
 

@@ -198,6 +198,49 @@ def test_a_relay_whose_folder_was_put_back_to_any_of_its_copies_opens_nothing_mo
     assert check_restored((at, to) for at in range(2, 23) for to in range(at)) == 252
 
 
+# What whoever runs the relay is told
+
+
+def test_a_relay_says_what_it_waits_for_and_what_came_of_it() -> None:
+    consortium = relayed(sums=2, restart_seconds=math.inf)
+    simulation, everyone = consortium.simulation, frozenset(consortium.names)
+    simulation.at(0.0, partial(simulation.kill, "member-03", math.inf))
+    assert simulation.run(lambda: hasattr(consortium, "collecting"), 60.0)
+    simulation.run(lambda: False, 2.0)
+    told = consortium.collecting.situation(everyone)
+    assert told.startswith("the first sum waits for keys of member-03: not met yet, and not signed")
+    simulation.bring_up("member-03")
+    assert simulation.run(lambda: 0 in consortium.collecting._sums, 60.0)
+    told = consortium.collecting.situation(everyone - {"member-03"})
+    assert told.startswith("sum 1, attempt 1 waits for ")
+    assert "member-03 (not connected) and member-0" in told
+    assert told.endswith("it needs 3 of 4 members.")
+    assert consortium.run()
+    told = consortium.collecting.situation(everyone)
+    assert told.startswith("sum 2 is done, over 4 of 4 members; no other was asked for since.")
+    assert consortium.collecting.notices() == []
+    for name in consortium.names[:2]:
+        consortium.collecting.receive(name, Envelope("joint", STOP), 1.0)
+    told = consortium.collecting.situation(everyone)
+    assert told.startswith("member-00, member-01 stopped the task; too few are left")
+
+
+def test_a_relay_says_that_an_attempt_was_given_up_and_that_its_folder_is_old() -> None:
+    consortium = relayed(sums=6)
+    simulation = consortium.simulation
+    assert simulation.run(lambda: "sum-1" in consortium.stores[RELAY_NAME].contents, 60.0)
+    given_up = consortium.collecting._sums[consortium.collecting.iteration]
+    given_up._party._collector.stage = "stopped"
+    told = consortium.collecting.situation(frozenset(consortium.names))
+    assert "attempt 1 was given up: it needs 3 of 4 members" in told
+    consortium.stores[RELAY_NAME] = CrashingStore()
+    simulation.kill(RELAY_NAME)
+    assert consortium.run()
+    (notice,) = consortium.collecting.notices()
+    assert "and the state folder knows of 0: it is empty, an older copy" in notice
+    assert consortium.collecting.notices() == []
+
+
 # A member is killed
 
 

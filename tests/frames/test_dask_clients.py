@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from sudare.errors import ExtraMissing, InvalidParameter
-from sudare.frames.rows import Rows, placed
+from sudare.frames.row_reader import placed
+from sudare.frames.rows import Rows
 
 ROWS = Rows.held(np.ones((2, 2)))
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from sklearn.base import clone
 
 from sudare.errors import DataError, MissingValue, SudareError, UnknownCategory, WrongType
-from sudare.frames import sources
+from sudare.frames import database_tables, sources
 from sudare.frames.database_sums import SummedColumn, _SqliteView, database_counts, database_rows
 from sudare.frames.database_sums import database_sums as sums_of
 from sudare.frames.databases import SqlSource
@@ -175,7 +175,7 @@ def test_learners_have_databases_add_up(tmp_path: Path, monkeypatch: pytest.Monk
         GroupedTable(1.0, schema=schema, by=["site"], mean_of=["age"], variance_of=["age"], random_state=0),
     )
     read = [clone(each).fit(frame) for each in learners]
-    monkeypatch.setattr(sources, "sql_batches", None)
+    monkeypatch.setattr(database_tables, "sql_batches", None)
     for address in (
         f"sqlite:///{tmp_path / 'rows.db'} rows",
         f"duckdb:///{tmp_path / 'rows.duckdb'} SELECT * FROM rows",

@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 
 from sudare.errors import ColumnMissing, DataError, InvalidParameter, SourceUnreadable, SudareError, WrongType
 from sudare.frames import batches, column_types, csv_files, read, row_count
-from sudare.frames.sources import CsvFile, SqlSource, as_table
-from sudare.schema import Category, Label, Number, Person, Schema, encode
+from sudare.frames.sources import CsvFile, SqlSource
+from sudare.schema import Category, Label, Number, Person, Schema, as_table, encode
 from tests.schema_strategies import assert_keeps
 
 SCHEMA = Schema(

@@ -15,8 +15,7 @@ from sklearn.base import clone
 
 from sudare.errors import ClusterFailed, ColumnMissing, DataError, InvalidParameter, UnknownCategory
 from sudare.frames import spark_sums
-from sudare.frames.rows import is_spark
-from sudare.frames.spark_sums import total_on_spark
+from sudare.frames.spark_sums import is_spark, total_on_spark
 from sudare.linear import PrivateRidge
 from sudare.schema import Category, Number, Person, Schema
 from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateStandardScaler

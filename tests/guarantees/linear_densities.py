@@ -18,9 +18,11 @@ def signed(rows, counts):
     return CountedRows(np.asarray(rows), np.ones(len(rows)), np.asarray(counts))
 
 
-def pure_log_ratios(pair, points, rate, penalty, order=2):
-    """log p(θ | first) − log p(θ | second) for noise ∝ exp(−rate·‖b‖), the norm of that order."""
-    first, second = (pure_objective_log_density(table, points, Logistic(), rate, penalty, order) for table in pair)
+def pure_log_ratios(pair, points, rate, penalty, order=2, units=1.0):
+    """log p(θ | first) − log p(θ | second) for noise ∝ exp(−rate·‖b‖), the norm of that order of b over the units."""
+    first, second = (
+        pure_objective_log_density(table, points, Logistic(), rate, penalty, order, units) for table in pair
+    )
     return first - second
 
 
@@ -54,11 +56,11 @@ def hard_pair(norm, angle=0.1, others=10**7, turn=0.0):
     return signed(turned([-u, rest], turn), counts), signed(turned([w, rest], turn), counts)
 
 
-def largest_pure_loss(pair, rate, penalty, norm, angle=0.1, turn=0.0, order=2):
+def largest_pure_loss(pair, rate, penalty, norm, angle=0.1, turn=0.0, order=2, units=1.0):
     """The largest log density ratio found over θ, from starts along the ray on which both weights are near one."""
 
     def negative(point):
-        return -abs(float(pure_log_ratios(pair, point[np.newaxis], rate, penalty, order)[0]))
+        return -abs(float(pure_log_ratios(pair, point[np.newaxis], rate, penalty, order, units)[0]))
 
     starts = [
         turned([-back, side / np.sin(angle)], turn) / norm

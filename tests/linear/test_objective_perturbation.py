@@ -15,13 +15,13 @@ from sudare.linear import PrivateLogisticRegression
 from sudare.linear.losses import Logistic, SmoothedHinge
 from sudare.linear.mechanism import Facts
 from sudare.linear.method_choice import public_penalty
-from sudare.linear.noise_calibration import laplace_is_quieter
+from sudare.linear.noise_calibration import laplace_is_quieter, quietest_norm
 from sudare.linear.noisy_gradient_at_zero import MeanMessage
 from sudare.linear.objective_perturbation import ObjectivePerturbation
 from sudare.linear.rows import array_layout, bounded_rows, table_layout
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import SeededNoise
-from sudare.schema import Category, Label, Number, Schema
+from sudare.schema import Category, Label, Number, Schema, encode
 
 LEVELS = tuple("abcdefgh")
 TOWNS = Schema({"town": Category(LEVELS), "trade": Category(LEVELS), "age": Number(0, 80), "ill": Label((0, 1))})
@@ -49,19 +49,55 @@ def test_layouts_bound_sums_by_the_schema():
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_noise_is_by_coordinates_where_few_entries_of_a_row_are_large(fit_intercept):
-    """One of every one-hot group, or one wide column among narrow ones; but not numbers that are all alike."""
+def test_noise_follows_what_is_declared_of_the_columns(fit_intercept):
+    """By coordinates for one of every one-hot group, by the largest entry for numbers, by the norm where nothing else is known."""
 
-    def by_coordinates(layout):
-        facts = Facts(100, layout.width, layout.joint_norm, Logistic(), 9.0, sum_bound=layout.joint_sum)
-        assert not ObjectivePerturbation(facts, 1.0, 1e-6).by_coordinates
-        return ObjectivePerturbation(facts, 1.0).by_coordinates
+    def norm(layout):
+        facts = Facts(
+            100, layout.width, layout.joint_norm, Logistic(), 9.0, sum_bound=layout.joint_sum, entry_bounds=layout.entry_bounds
+        )  # fmt: skip
+        assert ObjectivePerturbation(facts, 1.0, 1e-6).norm == "euclidean"
+        return ObjectivePerturbation(facts, 1.0).norm
 
-    assert by_coordinates(table_layout(TOWNS, "binned", fit_intercept))
-    assert by_coordinates(table_layout(TOWNS, "centred", fit_intercept))
-    assert by_coordinates(table_layout(NUMBERS, "centred", False))
-    assert not by_coordinates(table_layout(ALIKE, "centred", fit_intercept))
-    assert not by_coordinates(array_layout(50, 1.0, fit_intercept))
+    assert norm(table_layout(TOWNS, "binned", fit_intercept)) == "sum"
+    assert norm(table_layout(TOWNS, "centred", fit_intercept)) == "sum"
+    assert norm(table_layout(NUMBERS, "centred", fit_intercept)) == "largest"
+    assert norm(table_layout(ALIKE, "centred", fit_intercept)) == "largest"
+    assert norm(array_layout(50, 1.0, fit_intercept)) == "euclidean"
+
+
+def test_layouts_bound_every_entry():
+    numbers = table_layout(NUMBERS, "centred", True)
+    assert numbers.entry_bounds == (1.0, 1.0, 8.0, numbers.bias)
+    assert array_layout(5, 1.0, True).entry_bounds == ()
+    encoded = encode(NUMBERS, {"x": [-9.0, 1.0], "y": [1.0, 0.0], "z": [-99.0, 99.0]}, "centred").matrix
+    assert (np.abs(bounded_rows(encoded, numbers.norm_bound)[0]) <= numbers.entry_bounds[:-1]).all()
+
+
+@pytest.mark.parametrize("columns", [1, 2, 9, 30])
+def test_noise_by_the_largest_entry_is_the_quieter_for_numbers(columns):
+    """E‖b‖² is (p + 2)/3p of that of Euclidean noise with the same ε; where there is one column alone it is the same noise."""
+    facts = Facts(20_000, columns, math.sqrt(columns), Logistic(), 1000.0, entry_bounds=(1.0,) * columns)
+    bare = replace(facts, entry_bounds=())
+    assert quietest_norm(columns, facts.norm_bound, math.inf, facts.entry_bounds) == (
+        "largest" if columns > 1 else "euclidean"
+    )
+    if columns > 1:
+        penalties = [public_penalty("objective", each, 1e-4, 0.0) for each in (facts, bare)]
+        assert penalties[0] / penalties[1] == pytest.approx((columns + 2) / (3 * columns))
+        sizes = []
+        for each in (facts, bare):
+            method, source = ObjectivePerturbation(each, 1.0), SeededNoise(0)
+            sizes.append(np.mean([np.sum(method._linear_term(source) ** 2) for _ in range(2000)]))
+        assert sizes[0] / sizes[1] == pytest.approx((columns + 2) / (3 * columns), rel=0.15)
+
+
+def test_noise_by_the_largest_entry_is_left_out_where_it_is_not_exact():
+    wide = Facts(20_000, 1025, math.sqrt(1025), Logistic(), 1000.0, entry_bounds=(1.0,) * 1025)
+    assert ObjectivePerturbation(wide, 1.0).norm == "euclidean"
+    narrow = Facts(20_000, 9, 3.0, Logistic(), 1e9, entry_bounds=(1.0,) * 9)
+    assert ObjectivePerturbation(narrow, 2.0**-19).norm == "largest"
+    assert ObjectivePerturbation(narrow, 2.0**-21).norm == "euclidean"
 
 
 @given(st.integers(1, 60), st.floats(0.1, 10))
@@ -100,6 +136,6 @@ def test_fits_with_a_schema_use_it(method, kind):
     mechanism = fitted.plan(400, TOWNS).mechanism
     assert isinstance(mechanism, kind)
     assert mechanism.facts.sum_bound == 3.0
-    assert mechanism.by_coordinates if method == "objective" else isinstance(mechanism.mechanism, Laplace)
+    assert mechanism.norm == "sum" if method == "objective" else isinstance(mechanism.mechanism, Laplace)
     assert fitted.guarantee_.epsilon == 4.0
     assert fitted.score(_towns()) > 0.8

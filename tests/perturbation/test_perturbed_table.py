@@ -34,7 +34,7 @@ from sudare.errors import (
     UnknownCategory,
     WrongType,
 )
-from sudare.frames.rows import checked_rows
+from sudare.frames.row_reader import checked_rows
 from sudare.perturbation import (
     LaplacePerturbation,
     PerturbedTable,

@@ -19,7 +19,7 @@ from sudare.perturbation import RecordPerturbation
 from sudare.privacy import Ledger, Release, select_privately
 from sudare.privacy.accounting import exact
 from sudare.privacy.contribution_bound_selection import BOUND_SHARE, BoundChoice, bound_epsilon, candidate_bounds
-from sudare.privacy.discrete_exponential_mechanism import permuted_and_flipped
+from sudare.privacy.discrete_exponential_mechanism import geometric
 from sudare.privacy.noise import SeededNoise
 from sudare.schema import Category, Label, Number, Person, Schema
 from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateQuantiles, PrivateStandardScaler
@@ -151,7 +151,7 @@ def test_candidates_and_shares():
     assert candidate_bounds(7) == (1, 2, 3, 4, 5, 6, 7)
     found = candidate_bounds(1000)
     assert found[-1] == 1000
-    assert all(b - a == 1 or b <= 1.1 * a for a, b in itertools.pairwise(found))
+    assert all(b - a == 1 or b <= 1.03 * a for a, b in itertools.pairwise(found))
     assert exact(bound_epsilon(0.7)) <= exact(0.7) * exact(BOUND_SHARE)
     one, two = (BoundChoice.of(0.1, 0.9, 10, 5, each).persons_above for each in ("add-remove", "replace-one"))
     assert two == 2 * one
@@ -161,16 +161,36 @@ def test_the_bound_follows_the_persons_where_the_noise_is_small():
     # Forty persons have nine rows, all others one or two.
     histogram = np.zeros(32, np.int64)
     histogram[[1, 2, 9]] = 500, 300, 40
-    for persons_above, least, most in ((10, 9, 30), (30, 2, 8), (300, 1, 1)):
+    for persons_above, least, most in ((10, 9, 9), (30, 9, 9), (50, 2, 2), (350, 1, 1)):
         choice = BoundChoice(50.0, Fraction(persons_above), 30)
         drawn = {choice.drawn(histogram, SeededNoise(seed)) for seed in range(20)}
         assert least <= min(drawn) <= max(drawn) <= most
 
 
-def test_permute_and_flip_takes_the_best_with_certainty_alone():
-    noise = SeededNoise(0)
-    assert {permuted_and_flipped([Fraction(60), Fraction(0), Fraction(70)], noise) for _ in range(50)} == {1}
-    assert {permuted_and_flipped([Fraction(0), Fraction(0)], noise) for _ in range(60)} == {0, 1}
+def test_a_bound_that_all_persons_but_none_exceed_is_the_one_where_numbers_of_rows_jump():
+    # All others cut everybody, or no one and are noisier.
+    histogram = np.zeros(1002, np.int64)
+    histogram[[1, 12]] = 20_000, 4_000
+    choice = BoundChoice(0.06, Fraction(150), 1000)
+    drawn = [choice.drawn(histogram, SeededNoise(seed)) for seed in range(200)]
+    assert min(drawn) == 12
+    assert drawn.count(12) > 190
+
+
+def test_nobody_is_cut_where_every_candidate_is_refused():
+    histogram = np.zeros(7, np.int64)
+    histogram[6] = 10_000
+    assert {BoundChoice(1.0, Fraction(3), 5).drawn(histogram, SeededNoise(seed)) for seed in range(5)} == {5}
+
+
+@pytest.mark.parametrize("rate", [Fraction(2), Fraction(3, 10), Fraction(1, 10**9)])
+def test_geometric_numbers(rate):
+    noise = SeededNoise(1)
+    drawn = np.array([geometric(rate, noise) for _ in range(2000)])
+    spread = float(rate) / (1 - np.exp(-float(rate)))
+    expected = np.exp(-float(rate)) * spread
+    # Six standard errors.
+    assert abs(drawn.mean() * float(rate) - expected) < 6 * np.sqrt(expected * spread / 2000)
 
 
 def test_an_account_pays_for_a_join_only_where_both_tables_are_its_own(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 from sudare.privacy import Guarantee
 from sudare.privacy.ledger_chain import Receipt
-from sudare.privacy.release_content import Content, on_grid, sealed
+from sudare.privacy.release_content import Content, check_within, on_grid, sealed
 from tests.release_kit import unfit
 
 
@@ -104,3 +104,10 @@ def test_on_grid_at_the_border_of_exact_steps():
     for value in ((2.0**53 - 1) * grid, 2.0**53 * grid, (2.0**53 + 2) * grid):
         assert on_grid(np.array([value]), grid)[0] == value
     assert on_grid(np.array([2.0**52 + 0.5]), 1.0)[0] == 2.0**52
+
+
+def test_released_values_lie_within():
+    check_within(np.array([0.0, 1.0]), 0.0, np.array([1.0, 1.0]))
+    for values in ([0.0, 1.1], [-0.1, 1.0], [math.nan]):
+        with unfit("its numbers lie outside of what was declared"):
+            check_within(np.array(values), 0.0, 1.0)

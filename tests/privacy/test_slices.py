@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
+import sqlite3
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +13,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset
 import pytest
+import sqlalchemy
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +32,7 @@ from sudare.errors import (
     UnknownCategory,
 )
 from sudare.frames import Slice, batches, column_types, read, row_count
+from sudare.frames.databases import SqlSource
 from sudare.frames.sources import CsvFile
 from sudare.privacy import Guarantee, Ledger, Release
 from sudare.privacy.account_balance import AccountState, Terms
@@ -37,6 +42,7 @@ from sudare.privacy.source_identity import SliceIdentity, given_source
 from sudare.report import card_text
 from sudare.schema import Category, Number, Person, Schema
 from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean
+from tests.source_kinds import library
 
 MONTHS = ("2026-01", "2026-02", "2026-03")
 SITES = ("north", "south")
@@ -97,10 +103,113 @@ def test_slices_that_are_none(path: Path, where: Any, said: str) -> None:
         Slice(path, SCHEMA, where)
 
 
-def test_data_in_memory_have_no_slices() -> None:
-    """Whoever holds a table could name its rows anew before every fit."""
-    with pytest.raises(InvalidParameter, match="a file, a folder or a pattern"):
-        Slice(TABLE, SCHEMA, {"month": MONTHS[0]})  # type: ignore[arg-type]
+def test_data_of_which_nobody_can_tell_whether_they_stay_have_no_slices(tmp_path: Path) -> None:
+    """Whoever holds a table could name its rows anew before every fit; a server's rows change, and a query may give others every time."""
+    refused: list[Any] = [
+        TABLE,
+        iter([TABLE]),
+        "s3://clinic/visits.parquet",
+        "postgresql://db/clinic visits",
+        "sqlite:// visits",
+        "sqlite:///file:visits.db?uri=true visits",
+        f"sqlite:///{tmp_path}/visits.db SELECT * FROM visits",
+        SqlSource(sqlalchemy.create_engine(f"sqlite:///{tmp_path}/visits.db"), "visits"),
+        pyarrow.dataset.dataset(pa.table({"month": []})),
+    ]
+    for data in refused:
+        with pytest.raises(InvalidParameter, match="nobody could tell"):
+            Slice(data, SCHEMA, {"month": MONTHS[0]})
+
+
+def in_sqlite(folder: Path) -> str:
+    with sqlite3.connect(folder / "visits.db") as connection:
+        TABLE.to_sql("visits", connection, index=False, if_exists="replace")
+    return f"sqlite:///{folder / 'visits.db'} visits"
+
+
+def in_duckdb(folder: Path) -> str:
+    with library("duckdb").connect(str(folder / "visits.duckdb")) as connection:
+        connection.register("given", TABLE)
+        connection.execute("CREATE OR REPLACE TABLE visits AS SELECT * FROM given")
+    return f"duckdb:///{folder / 'visits.duckdb'} visits"
+
+
+def in_folders(folder: Path) -> Path:
+    for month, rows in TABLE.groupby("month"):
+        (folder / "visits" / f"month={month}").mkdir(parents=True)
+        rows.drop(columns="month").to_parquet(folder / "visits" / f"month={month}" / "rows.parquet")
+    return folder / "visits"
+
+
+@pytest.mark.parametrize("place", [in_sqlite, in_duckdb, in_folders])
+def test_tables_of_databases_and_folders_of_folders_have_slices(place: Any, tmp_path: Path, account: Any) -> None:
+    """Disjoint slices cost their most, overlapping ones and the whole their sum."""
+    table = place(tmp_path)
+    parts = [read(Slice(table, SCHEMA, {"month": month})) for month in MONTHS]
+    assert sorted(age for part in parts for age in part["age"]) == TABLE["age"].tolist()
+    for month in MONTHS:
+        counted(account, Slice(table, SCHEMA, {"month": month}))
+    assert account.spent().epsilon == 0.5
+    counted(account, Slice(table, SCHEMA, {"site": "north"}))
+    assert account.spent().epsilon == 1.0
+    counted(account, table)
+    assert account.spent().epsilon == 1.5
+    account.ledger.verify()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_rows_of_a_database_that_were_named_anew_are_charged_again(kind: str, tmp_path: Path, account: Any) -> None:
+    """Also where the change is still in the log beside the database."""
+    table = (in_sqlite if kind == "sqlite" else in_duckdb)(tmp_path)
+    counted(account, Slice(table, SCHEMA, {"month": MONTHS[0]}))
+    change = f"UPDATE visits SET month = '{MONTHS[1]}'"
+    if kind == "duckdb":
+        with library("duckdb").connect(str(tmp_path / "visits.duckdb")) as connection:
+            connection.execute(change)
+    else:
+        kept = sqlite3.connect(tmp_path / "visits.db")
+        kept.execute("PRAGMA journal_mode = WAL")
+        kept.execute(change)
+        kept.commit()
+    counted(account, Slice(table, SCHEMA, {"month": MONTHS[1]}))
+    assert account.spent().epsilon == 1.0
+    if kind == "sqlite":
+        kept.close()
+
+
+def test_a_file_that_moves_to_another_folder_by_a_link_is_charged_again(tmp_path: Path, account: Any) -> None:
+    """Its bytes and its place stay, and the name of the folder is the value of a column."""
+    TABLE.drop(columns="month").to_parquet(tmp_path / "rows.parquet")
+    for month in MONTHS[:2]:
+        (tmp_path / "visits" / f"month={month}").mkdir(parents=True)
+    for month in MONTHS[:2]:
+        link = tmp_path / "visits" / f"month={month}" / "rows.parquet"
+        link.symlink_to(tmp_path / "rows.parquet")
+        counted(account, Slice(tmp_path / "visits", SCHEMA, {"month": month}))
+        link.unlink()
+    assert account.spent().epsilon == 1.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "statement"),
+    [
+        ("sqlite", "CREATE VIEW moving AS SELECT CASE random() % 2 WHEN 0 THEN '2026-01' ELSE '2026-02' END AS month, site, age FROM visits"),
+        ("sqlite", "CREATE VIRTUAL TABLE moving USING fts5(month, site, age)"),
+        ("sqlite", "SELECT 1"),
+        ("duckdb", "CREATE VIEW moving AS SELECT CASE WHEN random() < 0.5 THEN '2026-01' ELSE '2026-02' END AS month, site, age FROM visits"),
+        ("duckdb", "CREATE TABLE moving (site VARCHAR, age DOUBLE, month VARCHAR GENERATED ALWAYS AS (CASE WHEN random() < 0.5 THEN '2026-01' ELSE '2026-02' END))"),
+        ("duckdb", "SELECT 1"),
+    ],
+)  # fmt: skip
+def test_what_a_database_computes_has_no_slices(kind: str, statement: str, tmp_path: Path, account: Any) -> None:
+    """A row could be in every slice, one after the other."""
+    table = (in_sqlite if kind == "sqlite" else in_duckdb)(tmp_path).removesuffix("visits") + "moving"
+    opened: Any = sqlite3 if kind == "sqlite" else library("duckdb")
+    with opened.connect(str(tmp_path / ("visits.db" if kind == "sqlite" else "visits.duckdb"))) as connection:
+        connection.execute(statement)
+    with pytest.raises(InvalidParameter, match="a table that it stores"):
+        counted(account, Slice(table, SCHEMA, {"month": MONTHS[0]}))
+    assert account.spent().epsilon == 0
 
 
 def test_a_row_with_an_undeclared_value_is_in_no_slice_and_refused(tmp_path: Path, account: Any) -> None:

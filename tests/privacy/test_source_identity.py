@@ -15,7 +15,8 @@ import sqlalchemy
 
 from sudare.errors import AccountMismatch, InvalidParameter, SourceMismatch, SourceTaken, SourceUnreadable
 from sudare.frames import read
-from sudare.frames.sources import CSV_ENDINGS, PARQUET_ENDINGS, SqlSource
+from sudare.frames.file_discovery import CSV_ENDINGS, PARQUET_ENDINGS
+from sudare.frames.sources import SqlSource
 from sudare.privacy import Ledger
 from sudare.privacy import source_identity as sources
 from sudare.privacy.accounting import pure_cost

@@ -13,6 +13,7 @@ from sudare.statistics.found_bounds import (
     Floats,
     FoundNumber,
     cheapest_bound,
+    end_of_tail,
     found_number,
     least_sum,
     noise_on_counts,
@@ -87,9 +88,30 @@ def test_whole_numbers_are_neither_cut_nor_drawn_out(chances: tuple[float, ...] 
     assert np.sqrt(np.mean(squares) / squared_error(values, values[0], values[-1], epsilon)) <= 1.2
 
 
-def test_a_bound_is_moved_out_to_where_clipping_costs_less_than_noise() -> None:
+def test_a_bound_is_moved_to_where_clipping_and_noise_cost_least() -> None:
     edges = np.arange(6.0)
     counts = np.array([0.0, 1000.0, 1000.0, 1000.0, 400.0, 0.0, 0.0])
-    assert cheapest_bound(counts, edges, 4, 3.0, 0.0, per_epsilon=10.0) == 4.0
-    assert cheapest_bound(counts, edges, 4, 3.0, 0.0, per_epsilon=1000.0) == 3.0
-    assert cheapest_bound(counts, edges, 4, 4.5, 0.0, per_epsilon=10.0) == 4.5
+    assert cheapest_bound(counts, edges, 4, 3.0, 0.0, 1.0, 10.0, RULE) == 4.0
+    assert cheapest_bound(counts, edges, 4, 3.0, 0.0, 1.0, 100.0, RULE) == 3.0
+    # Over empty cells it is moved in where the noise on their counts cannot hide much.
+    assert cheapest_bound(counts, edges, 4, 4.5, 0.0, 1.0, 10.0, RULE) == 4.0
+    assert cheapest_bound(counts, edges, 4, 4.5, 0.0, 100.0, 10.0, RULE) == 4.5
+
+
+def test_a_tail_ends_before_cells_that_are_clearly_empty() -> None:
+    expected = np.array([200.0, 150.0, 100.0, 70.0])
+    assert end_of_tail(np.array([190.0, 160.0, 110.0, 60.0]), expected, 10.0, RULE) is None
+    assert end_of_tail(np.array([190.0, 160.0, 4.0, -8.0]), expected, 10.0, RULE) == 2
+    assert end_of_tail(np.array([-5.0, 3.0, 4.0, -8.0]), expected, 10.0, RULE) == 0
+    # Under noise as large as what is expected nothing is clear.
+    assert end_of_tail(np.array([190.0, 160.0, 4.0, -8.0]), expected, 100.0, RULE) is None
+
+
+@pytest.mark.parametrize(("low", "high"), [(-3.0, 3.0), (-1.5, 8.0)])
+def test_bounds_of_a_tail_that_is_cut_where_it_is_thick_are_near_the_cut(low: float, high: float) -> None:
+    values = np.random.default_rng(6).standard_t(4, 2 * ROWS)
+    values, noise = np.sort(values[(values >= low) & (values <= high)][:ROWS]), SeededNoise(8)
+    found = [found_in(values, 0.1, noise) for _ in range(20)]
+    widths = [(number.high - number.low) / (high - low) for number in found if number is not None]
+    assert len(widths) == 20
+    assert 0.9 < np.mean(widths) < 1.2

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sudare.errors import BudgetExceeded, InvalidParameter, UnknownCategory
 from sudare.privacy import Ledger, Release
-from sudare.schema import Category, Label, Number, Person, Schema
-from sudare.statistics import GroupedTable
+from sudare.schema import Category, Date, Label, Number, Person, Schema
+from sudare.statistics import GroupedTable, PrivateMean, PrivateQuantiles
 from sudare.statistics.grouped_table import Groups, InfinityNormCells, grouped_mechanism
 
 SCHEMA = Schema(
@@ -365,3 +365,30 @@ def test_what_else_is_refused_before_a_charge(
     with pytest.raises(InvalidParameter, match=says):
         GroupedTable(**{"schema": SCHEMA, "by": ["age"], "account": account, **parameters}).fit(people)
     assert account.spent().epsilon == 0
+
+
+def test_dates_are_shown_as_dates_and_have_no_sums() -> None:
+    generator = np.random.default_rng(0)
+    seen = pd.Timestamp("2026-01-01") + pd.to_timedelta(generator.integers(100, 103, 3000), unit="D")
+    frame = pd.DataFrame({"ward": ["a", "b"] * 1500, "seen": seen})
+    for bins in (None, ("2026-04-11", "2026-04-12", "2026-04-13", "2026-04-14")):
+        date = Date(first="2026-01-01", last="2026-12-31", bins=bins)
+        schema = Schema({"ward": Category(("a", "b")), "seen": date})
+        asked_for = {"by": ["ward"], "mean_of": ["seen"], "quantile_of": ["seen"]}
+        found = GroupedTable(20.0, schema=schema, **asked_for, random_state=0).fit(frame).table()
+        assert found["median_seen"] == ["2026-04-12"] * 2
+        assert found["median_seen_low"][0] <= "2026-04-12" <= found["median_seen_high"][0]
+        assert set(found["mean_seen"]) <= {"2026-04-11", "2026-04-12"}
+        assert "sum_seen" not in found
+        alone = PrivateQuantiles(20.0, schema=schema, quantile_of=["seen"], random_state=0).fit(frame).table()
+        assert alone["value"] == ["2026-04-12"]
+        means = PrivateMean(20.0, schema=Schema({"seen": date}), random_state=0).fit(frame).table()
+        assert means["mean_low"][0] <= means["mean"][0] <= means["mean_high"][0] < "2026-04-13"
+
+
+def test_names_that_are_nearly_right_are_told(people: pd.DataFrame) -> None:
+    with pytest.raises(InvalidParameter, match="Did you mean 'town'"):
+        GroupedTable(1.0, schema=SCHEMA, by=["twon"]).fit(people)
+    fitted = GroupedTable(1.0, schema=SCHEMA, by=["town", "age"], random_state=0).fit(people)
+    with pytest.raises(InvalidParameter, match="Did you mean 'town'"):
+        fitted.table(by=["twon"])

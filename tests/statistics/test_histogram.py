@@ -15,7 +15,7 @@ from sudare.privacy.column_sums import (
     l2_sensitivity,
 )
 from sudare.privacy.mechanisms import Gaussian, Laplace
-from sudare.privacy.private_estimator import Plan
+from sudare.privacy.plans import Plan
 from sudare.privacy.release_content import Content
 from sudare.schema import Category, Number, Person, Schema
 from sudare.statistics import PrivateHistogram

@@ -16,6 +16,7 @@ from sudare.statistics import joint_quantiles
 from sudare.statistics.joint_quantiles import (
     MOST_COUNTS,
     Cells,
+    Choice,
     JointQuantiles,
     checked_quantiles,
     exponential_coins,
@@ -24,8 +25,9 @@ from sudare.statistics.joint_quantiles import (
 COUNTS = np.array([2, 0, 3, 1])
 
 
-def law(errors: list[np.ndarray], rate: float) -> dict[tuple[int, ...], float]:
+def law(choices: list[Choice], rate: float) -> dict[tuple[int, ...], float]:
     """Probabilities of all choices ∝ exp(−a·largest error), by listing them."""
+    errors = [choice.errors() for choice in choices]
     weights = {
         cells: math.exp(-rate * max(int(row[cell]) for row, cell in zip(errors, cells, strict=True)))
         for cells in itertools.product(*(range(len(row)) for row in errors))
@@ -40,14 +42,18 @@ def test_errors_are_ranks_that_a_cell_misses() -> None:
     assert mechanism.moves == (3, 2)
     assert mechanism.weights == (64, 96)
     # Six records: wanted ranks are 6/4 and 12/4; cells hold the ranks 0–2, 2–2, 2–5, 5–6.
-    ((errors, _),) = mechanism.stages([COUNTS])
-    assert [row.tolist() for row in errors] == [[0, 64 * 2, 64 * 2, 64 * 14], [96 * 4, 96 * 4, 0, 96 * 8]]
+    ((choices, _),) = mechanism.stages([COUNTS], [])
+    assert [choice.errors().tolist() for choice in choices] == [
+        [0, 64 * 2, 64 * 2, 64 * 14],
+        [96 * 4, 96 * 4, 0, 96 * 8],
+    ]
 
 
 @pytest.mark.parametrize("stage", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_draws_follow_the_law_of_the_exponential_mechanism(stage: int) -> None:
     mechanism = JointQuantiles((0.25, 0.5), 1, 3.0, "add-remove", level=None if stage == 0 else 0.95)
-    expected, source, draws = law(*mechanism.stages([COUNTS])[stage]), SystemNoise(), 2500
+    ends = mechanism.ends(math.inf)
+    expected, source, draws = law(*mechanism.stages([COUNTS], ends)[stage]), SystemNoise(), 2500
     seen = dict.fromkeys(expected, 0)
     for _ in range(draws):
         cells = mechanism.chosen([COUNTS], source)
@@ -89,7 +95,8 @@ def test_one_quantile_is_drawn_by_permute_and_flip() -> None:
     """McKenna and Sheldon 2020: of two cells the worse one is chosen half as often as it is accepted."""
     mechanism = JointQuantiles((0.5,), 1, 1.0, "add-remove")
     counts, source = np.array([4, 2]), SystemNoise()
-    (((errors,), rate),) = mechanism.stages([counts])
+    (((choice,), rate),) = mechanism.stages([counts], [])
+    errors = choice.errors()
     accepted = math.exp(-rate * int(errors[1] - errors[0]))
     share = np.mean([mechanism.chosen([counts], source)[0, 0] for _ in range(3000)])
     assert abs(share - accepted / 2) < 6 * math.sqrt(accepted / 2 / 3000)
@@ -117,3 +124,29 @@ def test_cells_are_declared_bins_or_of_one_width() -> None:
 def test_quantiles_that_are_refused(quantiles: object) -> None:
     with pytest.raises(InvalidParameter):
         checked_quantiles(quantiles)
+
+
+def test_ends_without_records_on_their_side_are_declared_bounds() -> None:
+    mechanism = JointQuantiles((0.25, 0.5, 0.75), 1, 0.75, "replace-one", grouped=True, level=0.95)
+    assert mechanism.ends(0) == []
+    assert [(end.quantile, end.margin < 0) for end in mechanism.ends(500)] == [
+        (0, False),
+        (1, True),
+        (1, False),
+        (2, True),
+    ]
+    few, all_of_them = mechanism.ends(500), mechanism.ends(math.inf)
+    assert abs(few[0].margin) < abs(all_of_them[1].margin)
+    counts = np.full(500, 1)
+    drawn = mechanism.chosen([counts], SeededNoise(0), 500)[0]
+    assert (drawn[0, 1], drawn[2, 2]) == (-1, 500)
+    assert mechanism.chosen([counts], SeededNoise(0), 0)[0, :, 1:].tolist() == [[-1, 500]] * 3
+
+
+def test_small_groups_are_not_given_intervals_that_miss() -> None:
+    """Of sixty records noise on ranks is larger than all ranks: ends that were drawn would lie anywhere."""
+    cells, mechanism = Cells(Number(0, 1), 64), JointQuantiles((0.5,), 1, 0.3, "replace-one", grouped=True, level=0.95)
+    values = np.sort(np.random.default_rng(0).beta(2, 9, 60))
+    counts, source = np.bincount(cells.of(values), minlength=cells.count), SeededNoise(1)
+    drawn = [cells.intervals(mechanism.chosen([counts], source, 60)[0])[1:] for _ in range(50)]
+    assert all(low[0] <= values[29] <= high[0] for low, high in drawn)

@@ -12,6 +12,7 @@ from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from sudare.privacy.noise import SeededNoise
 from sudare.statistics.noise_intervals import (
     checked_level,
+    count_interval,
     gaussian_quantile,
     laplace_quantile,
     noise_quantile,
@@ -67,3 +68,9 @@ def test_the_quantile_of_a_mechanism_is_that_of_its_draws(mechanism: Laplace | G
 def test_levels_lie_between_none_and_all(level: object) -> None:
     with pytest.raises(InvalidParameter, match="level"):
         checked_level(level)  # type: ignore[arg-type]
+
+
+def test_a_noisy_count_lies_in_its_own_interval() -> None:
+    low, high = count_interval(np.array([-10, -3, 2, 50]), 5.5)
+    assert low.tolist() == [-10, -3, 0, 44]
+    assert high.tolist() == [0, 3, 8, 56]

@@ -178,3 +178,8 @@ def test_of_a_person_no_more_rows_are_counted_than_are_kept(monkeypatch: pytest.
         draft = draft_privately(many, planned_draft(many, epsilon=1.0, person=person), random_state=1)
         assert tomllib.loads(draft.text)["person"]["most_rows"] == person.most_rows
     assert seen == [4, 4]
+
+
+def test_a_column_to_drop_that_is_nearly_right_is_told(table: pd.DataFrame) -> None:
+    with pytest.raises(ColumnMissing, match="Did you mean 'income'"):
+        planned_draft(table, epsilon=1.0, drop=["imcome"])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from pathlib import Path
 
 import pytest
 
-from benchmarks.study_pages import DOCS, ERRATA, RESULTS, TABLE, committed_result, filled
+from benchmarks import accuracy, addend_proofs
+from benchmarks.study_pages import DOCS, ERRATA, RESULTS, TABLE, committed_result, filled, study_table
 from sudare.papers import load_study
 
 ROOT = DOCS.parent
@@ -16,6 +18,20 @@ COVERAGE_PAGES = [RESULTS / f"{paper}.md" for paper in ("000", "001", "002", "00
 HEADING = "| item | where | how | why |"
 HOW = {"faithful", "corrected", "cited", "cannot"}
 MEASURED_PAGES = [*COVERAGE_PAGES, DOCS / "studies.md"]
+OTHER_PAGES = sorted(
+    path
+    for path in (*DOCS.glob("*.md"), *(ROOT / "proofs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md")
+    if path not in MEASURED_PAGES
+)
+LABEL = re.compile(
+    r"(?i)(figures?|tables?|sections?|theorems?|lemmas?|eq\.|§|version|license|CC BY|Python) ?\d+(\.\d+)*(( to |–|, | and |-)\d+(\.\d+)*)*"
+)
+DECIMAL = re.compile(r"(?<![\w.])\d*\.\d+(?![\w.]*\d)")
+# What commands write into pages, from files that tests compare with them.
+WRITTEN_PART = re.compile(r"<!-- (?!end of )[^\n]*? -->\n.*?<!-- end of [^\n]*? -->", re.DOTALL)
+# A number with one of these behind it, or in a line about accuracy, was measured by somebody.
+MEASURED_UNIT = re.compile(r"^\s?(ms|µs|s|seconds|minutes|kB|MB|GB)\b")
+MEASURED_LINE = re.compile(r"(?i)accurac|\bAUC\b|macro-F1|±|\bmeasured\b|\btook\b")
 
 
 def coverage_rows(page: Path) -> list[list[str]]:
@@ -79,12 +95,54 @@ def test_tables_of_the_pages_are_those_of_the_committed_results() -> None:
     assert not stale, f"Run python -m benchmarks.study_pages: {stale}"
 
 
+def test_some_rows_of_a_table_are_those_that_begin_alike() -> None:
+    title, only = "Adult at one ε for records", "synthetic rows, then logistic regression"
+    rows = [line for line in study_table("002", title, only).splitlines() if line.startswith(f"| {only}")]
+    assert len(rows) == 5
+    assert set(rows) < set(study_table("002", title).splitlines())
+    with pytest.raises(LookupError, match="no row 'nobody'"):
+        study_table("002", title, "nobody")
+
+
+def test_costs_of_proofs_on_their_page_are_those_of_the_committed_file(tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks.md"
+    page.write_text(addend_proofs.PAGE.read_text("utf-8"), "utf-8")
+    addend_proofs.write_page(json.loads(addend_proofs.RESULTS.read_text("utf-8")), page)
+    assert page.read_text("utf-8") == addend_proofs.PAGE.read_text("utf-8")
+
+
+def test_reconstructed_proportions_on_their_page_are_those_of_the_committed_file() -> None:
+    assert accuracy.table(json.loads(accuracy.RESULTS.read_text("utf-8"))) in accuracy.PAGE.read_text("utf-8")
+
+
 @pytest.mark.parametrize("page", MEASURED_PAGES, ids=lambda page: page.stem)
 def test_numbers_in_prose_are_in_a_committed_result(page: Path) -> None:
     known = " ".join(path.read_text("utf-8") for path in sorted(RESULTS.glob("*.json")))
     numbers = [float(number) for number in set(re.findall(r"-?\d+\.\d+(?:e-?\d+)?", known))]
     missing = [token for token in decimals(prose(page)) if not any(same(token, number) for number in numbers)]
     assert not missing, f"{page.name}: no committed result has {missing}"
+
+
+@pytest.mark.parametrize("page", OTHER_PAGES, ids=lambda page: page.stem)
+def test_measured_numbers_of_other_pages_are_in_a_committed_result(page: Path) -> None:
+    files = (*RESULTS.glob("*.json"), *(ROOT / "benchmarks").glob("*.json*"))
+    known = " ".join(path.read_text("utf-8") for path in files)
+    numbers = [float(number) for number in set(re.findall(r"-?\d+\.\d+(?:e-?\d+)?", known))]
+    missing = [token for token in measured_decimals(page) if not any(same(token, number) for number in numbers)]
+    assert not missing, f"{page.name}: let a command write {missing} from a file, or leave it out"
+
+
+def measured_decimals(page: Path) -> list[str]:
+    """Decimal numbers that look measured: with a unit of time or memory, or in a line about accuracy; tables by hand count too."""
+    text = page.read_text("utf-8")
+    for left_out in (WRITTEN_PART, re.compile(r"```.*?```", re.DOTALL), re.compile(r"`[^`]*`|\]\([^)]*\)")):
+        text = left_out.sub(" ", text)
+    return [
+        found[0]
+        for line in text.splitlines()
+        for found in DECIMAL.finditer(LABEL.sub(" ", line))
+        if MEASURED_UNIT.match(found.string[found.end() :]) or MEASURED_LINE.search(line)
+    ]
 
 
 def prose(page: Path) -> str:
@@ -103,12 +161,7 @@ def prose(page: Path) -> str:
 
 def decimals(text: str) -> list[str]:
     """Numbers with a decimal point, but no numbers of figures, sections and versions."""
-    text = re.sub(
-        r"(?i)(figures?|tables?|sections?|theorems?|lemmas?|eq\.|§|version|license|CC BY|Python) ?\d+(\.\d+)*(( to |–|, | and |-)\d+(\.\d+)*)*",
-        " ",
-        text,
-    )
-    return re.findall(r"(?<![\w.])\d*\.\d+(?![\w.]*\d)", text)
+    return DECIMAL.findall(LABEL.sub(" ", text))
 
 
 def same(token: str, number: float) -> bool:

@@ -63,13 +63,19 @@ def log_determinants(table: CountedRows, points: Floats, loss: Loss, penalty: Fl
 
 
 def pure_objective_log_density(
-    table: CountedRows, points: Floats, loss: Loss, rate: float, penalty: Floats | float, order: int = 2
+    table: CountedRows,
+    points: Floats,
+    loss: Loss,
+    rate: float,
+    penalty: Floats | float,
+    order: float = 2,
+    units: Floats | float = 1.0,
 ) -> Floats:
     """log density of the minimiser, up to a constant, for noise ∝ exp(−rate·‖b‖): θ and b determine each other.
 
-    The norm is Euclidean for order 2 and the sum of absolute values for order 1.
+    The norm of b over the units is Euclidean for order 2, the sum of absolute values for order 1, and the largest of them for infinity.
     """
-    sizes = np.linalg.norm(linear_terms(table, points, loss, penalty), ord=order, axis=1)
+    sizes = np.linalg.norm(linear_terms(table, points, loss, penalty) / units, ord=order, axis=1)
     return np.asarray(-rate * sizes + log_determinants(table, points, loss, penalty))
 
 
@@ -113,7 +119,9 @@ def _minimisers(method: OutputPerturbation, table: Rows) -> Floats:
 
 def _objective_epsilon(method: ObjectivePerturbation, pair: tuple[Rows, Rows]) -> float:
     facts, tables = method.facts, [CountedRows.of(table) for table in pair]
-    noise = facts.loss, method.rate, method.penalty, 1 if method.by_coordinates else 2
+    order = {"euclidean": 2.0, "sum": 1.0, "largest": math.inf}[method.norm]
+    units = np.array(facts.entry_bounds) if method.norm == "largest" else np.ones(facts.width)
+    noise = facts.loss, method.rate, method.penalty, order, units
 
     def log_density(side: int) -> Callable[[Floats], Floats]:
         return lambda points: pure_objective_log_density(tables[side], points, *noise)

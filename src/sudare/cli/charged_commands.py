@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,7 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from sudare.cli.options import Filter, table_name, table_place
+from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress
+from sudare.cli.options import (
+    Composition,
+    CsvFacts,
+    Encoding,
+    Filter,
+    HasHeader,
+    NewBudget,
+    NewBudgetDelta,
+    NewRelease,
+    SigningKey,
+    table_name,
+    table_place,
+    table_source,
+)
 from sudare.errors import InvalidParameter, ReleaseExists
 
 if TYPE_CHECKING:
@@ -17,7 +34,7 @@ if TYPE_CHECKING:
 
     from sudare.privacy import Account, Ledger
     from sudare.privacy.ledger import Quote
-    from sudare.privacy.private_estimator import Plan
+    from sudare.privacy.plans import Plan
     from sudare.schema import Schema
 
 Model = TypeVar("Model", bound=Any)
@@ -116,6 +133,49 @@ class Payment:
             composition=composition,
             source=table_place(self.table),
         )
+
+
+@dataclass(frozen=True)
+class ChargedOptions:
+    """Options of every command that reads a table, charges an account, and writes a release."""
+
+    has_header: HasHeader = None
+    encoding: Encoding = None
+    csv: CsvFacts = None
+    budget: NewBudget = None
+    budget_delta: NewBudgetDelta = None
+    composition: Composition = None
+    ledger: LedgerAddress = DEFAULT_LEDGER
+    output: NewRelease = None
+    key: SigningKey = None
+    dry_run: DryRun = False
+    as_json: AsJson = False
+
+    def source(self, table: str) -> str | os.PathLike[str]:
+        """The table, with what was said about how it is written."""
+        return table_source(table, self.has_header, self.encoding, self.csv)
+
+    def payment(self, account: str | None, table: str, neighbours: str = "replace-one") -> Payment:
+        """Who pays for the table."""
+        return Payment(self.ledger, account, table, self.budget, self.budget_delta, self.composition, neighbours)
+
+    def signing(self) -> Signing | None:
+        """Where the release goes, and its key; None in a dry run."""
+        return None if self.dry_run else ready_to_sign(self.output, self.key)
+
+
+def charging(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the fields of `ChargedOptions`, its last parameter, as options of its own."""
+    *own, last = inspect.signature(command, eval_str=True).parameters.values()
+    shared = inspect.signature(ChargedOptions, eval_str=True).parameters
+
+    @functools.wraps(command)
+    def with_options(**given: Any) -> None:
+        options = ChargedOptions(**{name: given.pop(name) for name in shared if name in given})
+        command(**given, **{last.name: options})
+
+    with_options.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]
+    return with_options
 
 
 def account_names(ledger: str) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,28 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli import charged_commands as paying
-from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, progress, reported
+from sudare.cli.answers import answer, progress, reported
 from sudare.cli.options import (
     ChargedDelta,
     ChargedEpsilon,
     Cluster,
-    Composition,
-    CsvFacts,
-    Encoding,
-    HasHeader,
-    NewBudget,
-    NewBudgetDelta,
-    NewRelease,
-    SigningKey,
     Slices,
     TableFile,
     sliced,
-    table_source,
 )
 
 if TYPE_CHECKING:
     from sudare.privacy.ledger import Account, Quote
-    from sudare.schema import Schema
 
 
 class Statistic(StrEnum):
@@ -44,6 +35,7 @@ class Statistic(StrEnum):
 
 
 @reported
+@paying.charging
 def fit(
     statistic: Annotated[
         Statistic,
@@ -91,43 +83,29 @@ def fit(
         str, typer.Option("--neighbours", help="replace-one, or add-remove where the number of rows is secret.")
     ] = "replace-one",
     slices: Slices = None,
-    has_header: HasHeader = None,
-    encoding: Encoding = None,
-    csv: CsvFacts = None,
     cluster: Cluster = None,
-    budget: NewBudget = None,
-    budget_delta: NewBudgetDelta = None,
-    composition: Composition = None,
-    ledger: LedgerAddress = DEFAULT_LEDGER,
-    output: NewRelease = None,
-    key: SigningKey = None,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
+    *,
+    charge: paying.ChargedOptions,
 ) -> None:
     """Charge an account, compute a private statistic of a table, and write it as a signed release."""
-    from sudare.frames import read
     from sudare.schema import Schema
 
-    declared, learner = Schema.load(schema), _learner(statistic)
+    declared = Schema.load(schema)
     lists = {"by": by, "keys": keys, "mean_of": mean_of, "variance_of": variance_of, "quantile_of": quantile_of}
     asked = _asked(statistic, {name: given or [] for name, given in lists.items()}, quantile, neighbours)
-    signing = None if dry_run else paying.ready_to_sign(output, key)
-    payment = paying.Payment(ledger, account, table, budget, budget_delta, composition, neighbours)
-    with progress(as_json) as tell:
-        tell("reading the table")
-        source = sliced(table_source(table, has_header, encoding, csv), declared, slices)
-        columns = _columns_read(declared, keys) if keys else None
-        # A slice is read by the learner: what anybody else has read is charged for all records.
-        is_read_here = cluster is None and not slices
-        rows = read(source, schema=declared, columns=columns) if is_read_here else source
-        tell("asking for the price" if signing is None else "charging, then computing")
+    signing, source = charge.signing(), sliced(charge.source(table), declared, slices)
+    learner = functools.partial(
+        _learner(statistic), epsilon=epsilon, delta=delta, schema=declared, cluster=cluster, **asked
+    )
+    with progress(charge.as_json) as tell:
+        tell("looking through the table" if signing is None else "looking through the table, then charging")
         model = paying.fitted_or_planned(
-            payment, declared, rows, signing,
-            make=lambda payer: learner(epsilon=epsilon, delta=delta, schema=declared, account=payer, cluster=cluster, **asked),
-            tell_plan=lambda model: _tell_price(model.price(rows), model.account, neighbours, as_json),
+            charge.payment(account, table, neighbours), declared, source, signing,
+            make=lambda payer: learner(account=payer),
+            tell_plan=lambda model: _tell_price(model.price(source), model.account, neighbours, charge.as_json),
         )  # fmt: skip
     if signing is not None:
-        _save(model, signing, neighbours, as_json)
+        _save(model, signing, neighbours, charge.as_json)
 
 
 def _learner(statistic: Statistic) -> Any:
@@ -147,12 +125,6 @@ def _learner(statistic: Statistic) -> Any:
         Statistic.SCALER: PrivateStandardScaler,
     }
     return learners[statistic]
-
-
-def _columns_read(declared: Schema, keys: list[str]) -> list[str]:
-    """The declared columns, the one that says whose row it is, and those that nobody declared."""
-    person = [] if declared.person is None else [declared.person.column]
-    return list(dict.fromkeys([*declared.columns, *person, *keys]))
 
 
 def _asked(

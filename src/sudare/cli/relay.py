@@ -129,7 +129,8 @@ def _serve(running: FlareRelay, kit: Path, listen: str, health_port: int | None,
         return told if collecting is None else {**told, "collects": collecting.health()}
 
     health = None if health_port is None else HealthEndpoint(health_port, facts)
-    for line in (*expiry_lines(kit, "server"), f"relay listens at {listen}"):
+    collects = [] if collecting is None else [collecting.introduction]
+    for line in (*expiry_lines(kit, "server"), f"relay listens at {listen}", *collects):
         _say(line)
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -11,7 +11,7 @@ import typer
 
 from sudare.cli import charged_commands as paying
 from sudare.cli import options
-from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, Tell, answer, progress, reported
+from sudare.cli.answers import AsJson, Tell, answer, progress, reported
 from sudare.errors import InvalidParameter, NotReleasable
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class Engine(StrEnum):
 
 
 @reported
+@paying.charging
 def synthesize(
     table: options.TableFile,
     schema: options.SchemaOfAllColumns,
@@ -54,38 +55,28 @@ def synthesize(
     groups: Annotated[
         int, typer.Option("--groups", help="For microaggregation: into how many groups a class is cut.")
     ] = 20,
-    has_header: options.HasHeader = None,
-    encoding: options.Encoding = None,
-    csv: options.CsvFacts = None,
     account: options.AccountOrTableName = None,
-    budget: options.NewBudget = None,
-    budget_delta: options.NewBudgetDelta = None,
-    composition: options.Composition = None,
-    ledger: LedgerAddress = DEFAULT_LEDGER,
-    output: options.NewRelease = None,
-    key: options.SigningKey = None,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
+    *,
+    charge: paying.ChargedOptions,
 ) -> None:
     """Count a table with noise, and write what synthetic rows can be drawn from as a signed release (see `sudare sample`)."""
     from sudare.schema import Schema
     from sudare.synthesis import PrivateSynthesizer
 
-    declared, source = Schema.load(schema), options.table_source(table, has_header, encoding, csv)
+    declared, source, signing = Schema.load(schema), charge.source(table), charge.signing()
     asked: dict[str, Any] = {
         "epsilon": epsilon, "delta": delta, "label": label, "engine": engine.value, "groups": groups,
         "tree": _tree(pairs),
     }  # fmt: skip
-    signing = None if dry_run else paying.ready_to_sign(output, key)
-    with progress(as_json) as tell:
+    with progress(charge.as_json) as tell:
         tell("looking through the table" if signing is None else "charging, then counting")
         model = paying.fitted_or_planned(
-            paying.Payment(ledger, account, table, budget, budget_delta, composition), declared, source, signing,
+            charge.payment(account, table), declared, source, signing,
             make=lambda payer: PrivateSynthesizer(declared, **asked, account=payer),
-            tell_plan=lambda model: _tell_plan(model, source, as_json),
+            tell_plan=lambda model: _tell_plan(model, source, charge.as_json),
         )  # fmt: skip
     if signing is not None:
-        _save(model, signing, as_json)
+        _save(model, signing, charge.as_json)
 
 
 @reported

@@ -32,6 +32,8 @@ from sudare.sums.context import RELAY_NAME
 _LOOK_SECONDS: Final = 0.5
 # A task whose sums could not be collected, by a disk that is full or members that show one key, is taken up again after a while.
 _AGAIN_SECONDS: Final = 30.0
+# What a task waits for is told once it has lasted for so long.
+_SETTLED_SECONDS: Final = 5.0
 
 
 def relay_task_folder(state_folder: Path, agreement: Agreement, task: str) -> Path:
@@ -68,7 +70,19 @@ class RelayNode:
         session = Session(RELAY_NAME, self.identity, self._sum_keys.public, pins)
         self.dispatcher = MessageDispatcher(session, [task.name for task in self.agreement.tasks if task.has_sums])
         self._looked_at, self._failed_at = float("-inf"), dict[str, float]()
+        self._situations: dict[str, tuple[str, float]] = {}
+        self._told: dict[str, str] = {}
         self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
+
+    @property
+    def introduction(self) -> str:
+        """What this relay does, for whoever started it."""
+        agreement = self.agreement
+        tasks = ", ".join(task.name for task in agreement.tasks if task.has_sums) or "none yet"
+        return (
+            f"collects the sums of {agreement.name} ({agreement.digest[:12]}): tasks {tasks}; {agreement.threshold} of {len(agreement.members)} members are needed to "
+            f"the end of each. It learns their totals. What it must not forget is in {self.state_folder}."
+        )
 
     def run(self, transport: Transport, until: Callable[[], bool]) -> None:
         """Collect until the condition holds, or a key no longer counts. Members are not told: who is restarted at once was not away."""
@@ -101,8 +115,26 @@ class RelayNode:
             if activity.failure is not None and task not in self._failed_at:
                 self._failed_at[task] = now
                 self.log.write("task-failed", task=task, error=type(activity.failure).__name__)
-                self.tell(f"sums of task '{task}' are not collected: {activity.failure}")
+                self.tell(
+                    f"sums of task '{task}' are not collected: {activity.failure} This is tried again every {_AGAIN_SECONDS:g} seconds."
+                )
+        self._tell_situations(now)
         return self._is_over()
+
+    def _tell_situations(self, now: float) -> None:
+        """Say where each task stands once that has lasted, and what came up."""
+        present = self.dispatcher.session.present(now, self.agreement.deadlines.round_seconds)
+        for task, activity in self.tasks.items():
+            for notice in activity.notices():
+                self.tell(f"{task}: {notice}")
+            if activity.failure is not None:
+                continue
+            situation = activity.situation(present)
+            before, since = self._situations.get(task, ("", now))
+            self._situations[task] = situation, since if situation == before else now
+            if situation == before and now - since >= _SETTLED_SECONDS and self._told.get(task) != situation:
+                self._told[task] = situation
+                self.tell(f"{task}: {situation}")
 
     def _start(self, task: str, now: float) -> None:
         """Take part in the sums of a task, as far as its store says."""

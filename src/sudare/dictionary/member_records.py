@@ -18,7 +18,8 @@ from sudare.dictionary.families import Family
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames import column_types
 from sudare.frames.fixed_tree import Sum
-from sudare.frames.rows import Rows, checked_rows
+from sudare.frames.row_reader import checked_rows
+from sudare.frames.rows import Rows
 from sudare.frames.sources import in_memory, is_in_memory, is_stored
 from sudare.privacy.declared_columns import given_bounds
 from sudare.schema import Category, Column, Number, Schema

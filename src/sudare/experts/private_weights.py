@@ -39,9 +39,10 @@ from sudare.privacy.column_sums import exact_sums_of_blocks, fixed_point_step
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.discrete_exponential_mechanism import MOST_DRAWS, Counts, GibbsDraws
 from sudare.privacy.ledger import Account
-from sudare.privacy.private_estimator import Plan, PrivateEstimator, TensorRule, check_shapes, check_within
+from sudare.privacy.plans import Plan
+from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.release import is_loaded
-from sudare.privacy.release_content import Content, unfit
+from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, unfit
 from sudare.schema import Number, Schema
 from sudare.schema.frame_conversion import no_rows
 

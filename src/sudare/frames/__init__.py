@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from sudare.frames.disjoint_subsets import Slice
     from sudare.frames.person_joins import PersonJoin
     from sudare.frames.person_rows import kept_persons
-    from sudare.frames.rows import Rows, checked_rows
+    from sudare.frames.row_reader import checked_rows
+    from sudare.frames.rows import Rows
     from sudare.frames.sources import batches, column_types, read, row_count, source
 else:
     __getattr__, __dir__ = opened_on_use(
@@ -16,7 +17,8 @@ else:
         {
             "person_joins": "PersonJoin",
             "person_rows": "kept_persons",
-            "rows": "Rows checked_rows",
+            "row_reader": "checked_rows",
+            "rows": "Rows",
             "disjoint_subsets": "Slice",
             "sources": "batches column_types read row_count source",
         },

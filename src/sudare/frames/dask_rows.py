@@ -27,15 +27,14 @@ from sudare.frames.rows import (
     added,
     array_width,
     changed_source,
-    check_persons,
-    checked_rows,
     cut,
     fixed_blocks,
     tallied,
     with_beside,
 )
 from sudare.frames.shards import shards_of
-from sudare.frames.sources import DEFAULT_BATCH_ROWS, has_local_files, is_stored, row_count
+from sudare.frames.source_checks import check_persons
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, has_local_files, row_count
 from sudare.frames.worker_answers import WorkerReader, checked_answer, guarded
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import attempt, no_rows
@@ -220,14 +219,10 @@ def rows_on(
     columns: Sequence[str] | None = None,
     batch_rows: int = DEFAULT_BATCH_ROWS,
 ) -> Rows:
-    """What `sudare.frames.rows.checked_rows` gives, read and kept by the workers of a cluster.
+    """The rows of a source that `is_sharded`, all of them read, checked and kept by the workers of a cluster.
 
-    Files of this machine are read by the workers; every other source is read here and sent. Raise what the local reader raises, and
-    ClusterFailed where the cluster cannot do it.
+    Raise what the local reader raises, and ClusterFailed where the cluster cannot do it.
     """
-    if not is_sharded(source):
-        here = checked_rows(source, arrays_of, schema, columns, batch_rows)
-        return sent(cluster, here.blocks(BLOCK_ROWS), None if is_stored(source) else here, here.tally)
     client = client_of(cluster)
     loaded = _read_by_workers(client, source, WorkerReader(arrays_of, schema, columns, batch_rows))
     pieces = [_Piece(future, 0, 0) for future in loaded]

@@ -20,9 +20,10 @@ import numpy as np
 import sqlalchemy
 from numpy.typing import NDArray
 
+from sudare.frames.database_tables import DatabaseTable, duckdb_relation, reflected_table
 from sudare.frames.databases import opened_for_reading, reading, refuse_writing
 from sudare.frames.lazy_frames import DuckDBRelation, quoted_names
-from sudare.frames.sources import DatabaseTable, duckdb_relation, reflected_table, source
+from sudare.frames.sources import source
 from sudare.schema import Number, Schema
 from sudare.schema.blockwise_encoding import encoding_facts, leaves_bounds
 from sudare.schema.columns import Category, Column, Label, Level

@@ -1,6 +1,6 @@
 """A slice of a table: the rows that hold declared values in declared columns, such as one month or one site.
 
-Which slice a row is in depends on that row alone, on the file with its bytes and on how they are read; `partition` is a digest of
+Which slice a row is in depends on that row alone, on the files with their names and bytes and on how they are read; `partition` is a digest of
 these. So two slices of one partition with different values never share a row, whoever asks for them (proofs/slices.md).
 """
 
@@ -10,6 +10,7 @@ import difflib
 import hashlib
 import json
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -18,45 +19,51 @@ from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
+import sqlalchemy
 
 from sudare.errors import InvalidParameter, SourceUnreadable
 from sudare.frames.csv_dialects import described
+from sudare.frames.database_tables import DatabaseTable, duckdb_relation
+from sudare.frames.databases import SqlSource, opened_for_reading, reading
 from sudare.frames.record_source import Origin, RecordSource
-from sudare.frames.sources import StoredFiles, has_local_files, source
+from sudare.frames.sources import source
+from sudare.frames.stored_files import StoredFiles
+from sudare.frames.table_formats import DatasetSource
 from sudare.frames.wanted_columns import selected
 from sudare.schema import Category, Schema
 from sudare.schema.column_values import codes
 from sudare.schema.columns import level_text
-from sudare.schema.frame_conversion import Table
+from sudare.schema.frame_conversion import Table, attempt
 
 _CHUNK_BYTES: Final = 2**20
+# Databases that are files of this machine, and how files beside them end that hold what is not in them yet.
+_LOGS: Final = {"sqlite": ("-wal", "-journal"), "duckdb": (".wal",)}
 
 
 @dataclass(frozen=True, eq=False)
 class Slice(RecordSource):
-    """The rows of a file or folder in which each of these columns holds its value; the columns are categories of the schema.
+    """The rows of a table in files in which each of these columns holds its value; the columns are categories of the schema.
 
     Slices stand where a path does, for whatever is fitted with `neighbours="add-remove"`: how many rows a slice has is not public.
     An account is charged the most that is spent on any one of disjoint slices, not their sum.
 
     Parameters
     ----------
-    path : the file, folder or pattern; a CsvFile says how it is written.
+    path : the file, folder (also of folders such as month=3/) or pattern; a CsvFile says how it is written; or a table of SQLite or DuckDB.
     schema : declares the columns and their values.
     where : the value of each column, as text: {"month": "2026-01"}.
     """
 
-    path: str | os.PathLike[str]
+    path: str | os.PathLike[str] | SqlSource
     schema: Schema
     where: Mapping[str, str]
-    is_steady = True
 
     def __post_init__(self) -> None:
-        if not has_local_files(self.path):
+        if not _stays_in_files(self.path):
             raise InvalidParameter(
-                "A slice is one of a file, a folder or a pattern: nobody could tell whether other data stay as they are.",
-                "Give the path of files that have the columns in them. Tables in memory, databases, object stores and folders of folders such as "
-                "month=1/ have no slices.",
+                "A slice is one of files of this machine, or of a table of SQLite or DuckDB: nobody could tell whether other data stay as they are.",
+                "Give the path of files, or the address and name of such a table. Tables and relations in memory, queries, other databases and "
+                "object stores have no slices.",
             )
         if not isinstance(self.where, Mapping) or not self.where:
             raise InvalidParameter(
@@ -76,10 +83,11 @@ class Slice(RecordSource):
                     f"Did you mean {near[0]!r}?" if near else "Use a listed value, as text.",
                 )
         object.__setattr__(self, "where", {name: self.where[name] for name in sorted(self.where)})
+        object.__setattr__(self, "is_steady", self._whole.is_steady)
 
     @cached_property
-    def _whole(self) -> StoredFiles:
-        return cast("StoredFiles", source(self.path))
+    def _whole(self) -> RecordSource:
+        return source(self.path)
 
     @property
     def origin(self) -> Origin | None:
@@ -109,16 +117,93 @@ class Slice(RecordSource):
     def partition(self) -> str:
         """A digest of all that decides which slice by these columns a row is in: the files' places and bytes, the schema, and what was said of a CSV file.
 
-        Without the places, whether two files hold the same bytes would decide what a slice costs.
+        Without the places, whether two files hold the same bytes would decide what a slice costs. Raise InvalidParameter where a database
+        computes what is read: then a row may be in another slice every time.
         """
-        said = described(self.path)
-        reading = {
-            "columns": list(self.where),
-            "schema": self.schema.digest,
-            "said": {fact.name: getattr(said, fact.name) for fact in fields(said) if fact.name != "path"},
-            "files": [[os.path.realpath(file), _digest(cast("Path", file))] for file in self._whole.files()],
-        }
-        return hashlib.sha256(json.dumps(reading, sort_keys=True).encode()).hexdigest()
+        facts: dict[str, Any] = {"columns": list(self.where), "schema": self.schema.digest}
+        whole = self._whole
+        if isinstance(whole, DatabaseTable):
+            _check_is_stored_table(whole.source)
+            facts |= {"table": whole.source.query, "files": _contents(_database_files(whole.source))}
+        elif isinstance(whole, DatasetSource):
+            # The names of folders are values of columns, wherever links in them lead.
+            folder, files = os.fspath(cast("Any", self.path)), whole.files()
+            facts |= {"folders": [os.path.relpath(file, folder) for file in files], "files": _contents(files)}
+        else:
+            said = described(cast("Any", self.path))
+            of_csv = {fact.name: getattr(said, fact.name) for fact in fields(said) if fact.name != "path"}
+            files = [os.fspath(cast("Path", file)) for file in cast("StoredFiles", whole).files()]
+            facts |= {"said": of_csv, "files": _contents(files)}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _stays_in_files(data: object) -> bool:
+    """Whether data are files of this machine, of which can be told whether they stay as they are, or a table by its name in a database that is one."""
+    if isinstance(data, str | os.PathLike | SqlSource):
+        opened = source(data)
+        if isinstance(opened, DatabaseTable):
+            return bool(_database_files(opened.source)) and not re.search(r"\s", opened.source.query)
+        return isinstance(opened, StoredFiles | DatasetSource) and isinstance(opened.origin, str)
+    return False
+
+
+def _database_files(asked: SqlSource) -> list[str]:
+    """The files that a database is made of, its log included; none where it is no file."""
+    if isinstance(asked.url, sqlalchemy.Engine):
+        return []
+    url = sqlalchemy.make_url(asked.url)
+    file, kind = url.database or "", url.get_backend_name()
+    if kind not in _LOGS or file in ("", ":memory:") or file.startswith("file:"):
+        return []
+    path = os.path.abspath(file)
+    return [path, *(path + ending for ending in _LOGS[kind] if os.path.exists(path + ending))]
+
+
+def _check_is_stored_table(asked: SqlSource) -> None:
+    """Raise InvalidParameter unless the name is that of a table whose values are all stored: a view or a computed column may give others every time."""
+    if sqlalchemy.make_url(cast("str", asked.url)).get_backend_name() == "duckdb":
+        is_stored = attempt(lambda: _is_stored_in_duckdb(asked))
+    else:
+        is_stored = attempt(lambda: _is_stored_in_sqlite(asked))
+    if not is_stored:
+        raise InvalidParameter(
+            "A slice of a database is one of a table that it stores, without computed columns; this is a view or another kind, or there is none of that name.",
+            "Give the name of a table; or store what the view gives in one.",
+        )
+
+
+def _is_stored_in_sqlite(asked: SqlSource) -> bool:
+    engine = opened_for_reading(cast("str", asked.url))
+    place, _, name = asked.query.rpartition(".")
+    try:
+        with reading(engine) as connection:
+            statement = sqlalchemy.text(
+                "SELECT sql FROM main.sqlite_master WHERE type = 'table' AND lower(name) = :name"
+            )
+            found = connection.execute(statement, {"name": name.lower()}).scalars().all()
+    finally:
+        engine.dispose()
+    # Expressions of computed columns are deterministic in SQLite, and what a virtual table gives is anybody's.
+    return (
+        place.lower() in ("", "main") and len(found) == 1 and not re.match(r"\s*create\s+virtual", str(found[0]), re.I)
+    )
+
+
+def _is_stored_in_duckdb(asked: SqlSource) -> bool:
+    place, _, name = (part.lower().replace("'", "''") for part in asked.query.rpartition("."))
+    named = f"table_catalog = current_database() AND lower(table_schema) = '{place or 'main'}' AND lower(table_name) = '{name}'"
+    # Expressions of computed columns may be random numbers in DuckDB.
+    query = (
+        f"SELECT (SELECT list(table_type) FROM information_schema.tables WHERE {named}), "  # noqa: S608 - quoted
+        f"(SELECT count(*) FROM information_schema.columns WHERE {named} AND is_generated IS DISTINCT FROM 'NEVER')"
+    )
+    with duckdb_relation(sqlalchemy.make_url(cast("str", asked.url)), query) as found:
+        return bool(found.fetchall() == [(["BASE TABLE"], 0)])
+
+
+def _contents(files: Sequence[str]) -> list[list[str]]:
+    """The place and the digest of every file."""
+    return [[os.path.realpath(file), _digest(Path(file))] for file in files]
 
 
 def _digest(file: Path) -> str:

@@ -1,6 +1,6 @@
 """Frames that are computed when they are read: lazy frames of polars, relations of DuckDB, dataframes of Dask.
 
-They may give their rows in another order every time, so that whoever needs them twice keeps them (`sudare.frames.rows`).
+They may give their rows in another order every time, so that whoever needs them twice keeps them (`sudare.frames.row_reader`).
 """
 
 from __future__ import annotations
@@ -9,22 +9,12 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-import narwhals as nw
 import pyarrow as pa
 
 from sudare.errors import SourceUnreadable
 from sudare.frames.record_source import RecordSource, arrow_batches, cannot_read, named_types, quietly
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import Table, as_table, attempt
-
-
-def lazy_frame(data: object) -> RecordSource | None:
-    """The source that a frame is if its rows are still to be computed; None for every other one."""
-    native = data.to_native() if isinstance(data, nw.LazyFrame) else data
-    # By name: the libraries are looked at only where somebody uses them.
-    kinds = {(one.__module__.partition(".")[0], one.__name__) for one in type(native).__mro__}
-    found = next((kind for names, kind in _KINDS.items() if names in kinds), None)
-    return None if found is None else found(native)
 
 
 class _LazyFrame(RecordSource):
@@ -63,7 +53,9 @@ class _LazyFrame(RecordSource):
         """These columns in batches."""
 
 
-class _PolarsLazyFrame(_LazyFrame):
+class PolarsLazyFrame(_LazyFrame):
+    """Rows that polars computes."""
+
     what = "The lazy frame"
 
     def _written_names(self) -> Sequence[Any]:
@@ -122,7 +114,9 @@ def _arrow_reader(relation: Any, batch_rows: int) -> Any:
     return read(batch_rows)
 
 
-class _DaskFrame(_LazyFrame):
+class DaskFrame(_LazyFrame):
+    """Rows that Dask computes, a partition at a time."""
+
     what = "The dataframe of Dask"
 
     def _written_names(self) -> Sequence[Any]:
@@ -134,11 +128,3 @@ class _DaskFrame(_LazyFrame):
     def _parts(self, stored: list[str], batch_rows: int) -> Iterator[Any]:
         chosen = self.frame[stored]
         return (as_table(chosen.partitions[place].compute()).arrow for place in range(chosen.npartitions))
-
-
-_KINDS: dict[tuple[str, str], type[_LazyFrame]] = {
-    ("polars", "LazyFrame"): _PolarsLazyFrame,
-    ("duckdb", "DuckDBPyRelation"): DuckDBRelation,
-    ("_duckdb", "DuckDBPyRelation"): DuckDBRelation,
-    ("dask", "DataFrame"): _DaskFrame,
-}

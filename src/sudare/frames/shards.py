@@ -17,7 +17,7 @@ from typing import NamedTuple
 from sudare.frames.csv_dialects import CsvFile, described
 from sudare.frames.file_discovery import files_at, is_parquet
 from sudare.frames.fixed_tree import BLOCK_ROWS
-from sudare.frames.sources import file_batches, opened_parquet, parquet_batches
+from sudare.frames.stored_files import file_batches, opened_parquet, parquet_batches
 from sudare.schema import Schema, Table
 
 

@@ -44,6 +44,11 @@ class _Answers(pickle.Unpickler):
         return found
 
 
+def is_spark(source: object) -> bool:
+    """Whether a source is a Spark dataframe, as far as it is used here."""
+    return all(hasattr(source, name) for name in ("mapInArrow", "select", "columns"))
+
+
 def total_on_spark(
     frame: Any,
     part_of: Callable[[Any], Sum],

@@ -44,6 +44,10 @@ class DatasetSource(RecordSource):
     def origin(self) -> Origin | None:
         return self._origin
 
+    def files(self) -> list[str]:
+        """The paths of its files, where it is made of files."""
+        return list(self._dataset.files)
+
     def types(self, expected: Collection[str]) -> pa.Schema:
         return named_types(self._dataset.schema)
 

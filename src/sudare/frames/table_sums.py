@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol, TypeVar
 
 from sudare.frames.fixed_tree import Added, Sum
-from sudare.frames.rows import changed_source, check_persons, check_unchanged, is_spark
+from sudare.frames.rows import changed_source
+from sudare.frames.source_checks import check_persons, check_unchanged
 from sudare.frames.sources import batches, has_local_files, in_memory, is_in_memory, is_read_once, row_count
 from sudare.frames.sources import source as source_of
+from sudare.frames.spark_sums import is_spark
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import no_rows
 

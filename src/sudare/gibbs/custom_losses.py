@@ -23,8 +23,9 @@ from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.guarantee import DEFAULT_DELTA
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import power_of_two_below
-from sudare.privacy.private_estimator import Plan, PrivateEstimator, TensorRule, check_shapes
-from sudare.privacy.release_content import Content, on_grid
+from sudare.privacy.plans import Plan
+from sudare.privacy.private_estimator import PrivateEstimator
+from sudare.privacy.release_content import Content, TensorRule, check_shapes, on_grid
 from sudare.safe_text import told
 from sudare.schema import Schema, Table
 

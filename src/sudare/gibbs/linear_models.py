@@ -36,7 +36,7 @@ from sudare.linear.mechanism import Facts
 from sudare.parameter_checks import Numbers
 from sudare.privacy.guarantee import DEFAULT_DELTA
 from sudare.privacy.ledger import Account
-from sudare.privacy.private_estimator import Plan
+from sudare.privacy.plans import Plan
 from sudare.safe_text import told
 from sudare.schema import Encoding, Schema
 

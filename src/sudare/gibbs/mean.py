@@ -34,7 +34,8 @@ from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
 from sudare.privacy.guarantee import DEFAULT_DELTA
 from sudare.privacy.ledger import Account
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.private_estimator import Bounds, Plan
+from sudare.privacy.plans import Plan
+from sudare.privacy.private_estimator import Bounds
 from sudare.privacy.release_content import on_grid
 from sudare.schema import Schema
 from sudare.statistics import PrivateMean

@@ -1,6 +1,6 @@
 """How members read their own tables: by declared facts that all share, so that equal rows become equal numbers everywhere.
 
-Rows are counted and checked by `sudare.frames.rows`, once for each way in which a training reads them. Sums read a file anew, unless workers
+Rows are counted and checked by `sudare.frames.row_reader`, once for each way in which a training reads them. Sums read a file anew, unless workers
 of a cluster keep its rows.
 """
 
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from sudare.array_types import Floats, Integers
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames.person_rows import kept_persons
-from sudare.frames.rows import Rows, checked_rows
+from sudare.frames.row_reader import checked_rows
+from sudare.frames.rows import Rows
 from sudare.frames.sources import in_memory, is_in_memory, is_read_once
 from sudare.linear.rows import bias_beside, bounded_rows, has_one_hot, joint_norm, row_step, with_bias
 from sudare.privacy.source_identity import given_source

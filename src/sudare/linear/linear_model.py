@@ -1,6 +1,6 @@
 """What the private linear models share, from top to bottom: checks, reading, plan, fit, prediction, release.
 
-A model *has* a reader of rows (`sudare.frames.rows`), a mechanism (`mechanism`, chosen by `method_choice`) and a target (`targets`). A fit reads
+A model *has* a reader of rows (`sudare.frames.row_reader`), a mechanism (`mechanism`, chosen by `method_choice`) and a target (`targets`). A fit reads
 and checks all rows, plans from public facts, charges the account, and only then draws noise; what is released is on a public grid.
 """
 
@@ -21,8 +21,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.frames.rows import Arrays, Rows, checked_rows, is_spark, placed
+from sudare.frames.row_reader import checked_rows, placed
+from sudare.frames.rows import Arrays, Rows
 from sudare.frames.sources import in_memory, is_in_memory
+from sudare.frames.spark_sums import is_spark
 from sudare.frames.spool import Spool
 from sudare.linear.losses import Loss
 from sudare.linear.mechanism import Facts, LinearMechanism
@@ -32,8 +34,9 @@ from sudare.linear.targets import check_lengths, missing_y
 from sudare.parameter_checks import Numbers
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import rows_per_unit
-from sudare.privacy.private_estimator import Calibrated, Plan, PrivateEstimator, TensorRule, check_shapes
-from sudare.privacy.release_content import Content, unfit
+from sudare.privacy.plans import Calibrated, Plan
+from sudare.privacy.private_estimator import PrivateEstimator
+from sudare.privacy.release_content import Content, TensorRule, check_shapes, unfit
 from sudare.privacy.selection import Selection, selection_plan
 from sudare.safe_text import told
 from sudare.schema import ENCODINGS, Schema, encode
@@ -266,6 +269,7 @@ class PrivateLinearModel(PrivateEstimator):
             rows_per_unit=rows_per_unit(declared),
             nonnegative=layout.nonnegative,
             sum_bound=layout.joint_sum,
+            entry_bounds=layout.entry_bounds,
         )
 
     def _plan_for(self, X: Any, y: Any) -> Plan[Calibrated]:

@@ -23,7 +23,8 @@ _GRID_BITS: Final = 16
 class Facts:
     """What everybody may know of a fit: sizes, the norm of a row (bias included), the loss and the penalty ρ = nΛ.
 
-    `sum_bound` bounds the sum of a row's absolute values (bias included); infinite where nobody declared it.
+    `sum_bound` bounds the sum of a row's absolute values (bias included); infinite where nobody declared it. `entry_bounds` bounds each of
+    them; empty where nobody declared them.
     """
 
     rows: int
@@ -35,6 +36,7 @@ class Facts:
     rows_per_unit: int = 1
     nonnegative: bool = False
     sum_bound: float = math.inf
+    entry_bounds: tuple[float, ...] = ()
 
 
 class LinearMechanism(ABC):

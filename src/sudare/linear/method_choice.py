@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args
 from sudare.errors import InvalidParameter
 from sudare.linear.descent import GradientDescent, public_recipe
 from sudare.linear.mechanism import Facts, LinearMechanism
-from sudare.linear.noise_calibration import laplace_is_quieter
+from sudare.linear.noise_calibration import expected_squares, quietest_norm
 from sudare.linear.noisy_gradient_at_zero import MeanMessage
 from sudare.linear.objective_perturbation import ObjectivePerturbation
 from sudare.linear.output_perturbation import OutputPerturbation
@@ -33,21 +33,26 @@ def chosen_method(facts: Facts, epsilon: float, delta: float) -> MethodName:
 def public_penalty(method: MethodName, facts: Facts, epsilon: float, delta: float) -> float:
     """ρ when none was asked for.
 
-    Objective: 1.5·p·s²/n with s the noise of a coordinate of the linear term, which balances noise and shrinkage where
+    Objective: 1.5·p·s²/n with p·s² the expected square of the linear term's noise, which balances noise and shrinkage where
     curvature is spread evenly; at least R²L/ε. Output: the geometric mean of noise and curvature. Descent stops early instead.
     """
     if method in ("descent", "mean"):
         return 0.0
-    reach = facts.norm_bound * facts.loss.largest_slope * facts.rows_per_unit
     if method == "objective":
-        noise = _coordinate_noise(2 * reach, epsilon / facts.outputs, delta / facts.outputs, facts.width)
-        if delta == 0 and laplace_is_quieter(facts.sum_bound, facts.norm_bound, facts.width):
-            sum_reach = facts.sum_bound * facts.loss.largest_slope * facts.rows_per_unit
-            noise = math.sqrt(2) * 2 * sum_reach * facts.outputs / epsilon
-        balanced = 1.5 * facts.width * noise**2 / facts.rows
+        balanced = 1.5 * _expected_squares(facts, epsilon / facts.outputs, delta / facts.outputs) / facts.rows
         return max(balanced, facts.norm_bound**2 * facts.loss.largest_slope / epsilon)
+    reach = facts.norm_bound * facts.loss.largest_slope * facts.rows_per_unit
     noise = _coordinate_noise(2 * reach, epsilon, delta, facts.width * facts.outputs)
     return math.sqrt(noise * facts.norm_bound * facts.rows / facts.width) + facts.norm_bound**2
+
+
+def _expected_squares(facts: Facts, epsilon: float, delta: float) -> float:
+    """p·s²: the expected square of the linear term's noise."""
+    moved = 2 * facts.loss.largest_slope * facts.rows_per_unit
+    if delta > 0:
+        return facts.width * _coordinate_noise(moved * facts.norm_bound, epsilon, delta, facts.width) ** 2
+    bounds = facts.width, facts.norm_bound, facts.sum_bound, facts.entry_bounds
+    return expected_squares(quietest_norm(*bounds), *bounds) * (moved / epsilon) ** 2
 
 
 def _coordinate_noise(sensitivity: float, epsilon: float, delta: float, width: int) -> float:

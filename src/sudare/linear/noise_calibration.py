@@ -1,7 +1,7 @@
 """How much noise objective perturbation needs: a, σ and the penalty from ε, δ, row norm and loss. Proof: proofs/objective.md.
 
-R bounds the Euclidean norm of a row (bias column included), R₁ the sum of its absolute values, ρ is the penalty nΛ of the summed
-loss, κ = R²/ρ. Where noise has density ∝ exp(−rate·norm of b), a row's reach is its bound in that same norm: R or R₁. Everything
+R bounds the Euclidean norm of a row (bias column included), R₁ the sum of its absolute values, rᵢ each of them, ρ is the penalty nΛ of the summed
+loss, κ = R²/ρ. Where noise has density ∝ exp(−rate·norm of b), a row's reach is its bound in that same norm: R, R₁, or 1 for max|bᵢ|/rᵢ. Everything
 that a guarantee rests on is evaluated in ball arithmetic or rounded towards more privacy.
 """
 
@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Final
+from typing import Final, Literal, get_args
 
 from flint import arb
 
@@ -22,6 +22,8 @@ from sudare.privacy.accounting import gaussian_delta, rounded_down, upper_end
 
 _BALL_BITS: Final = 192
 _CALIBRATION_STEPS: Final = 80
+# Of more columns a draw could leave the whole numbers that floats hold exactly.
+MOST_CUBE_COLUMNS: Final = 1024
 
 
 def penalty_needed(epsilon: float, norm_bound: float, loss: Loss) -> float:
@@ -34,11 +36,40 @@ def laplace_is_quieter(sum_sensitivity: float, norm_sensitivity: float, size: in
     return math.sqrt(2) * sum_sensitivity < math.sqrt(size + 1) * norm_sensitivity
 
 
+# The norm in the density of pure noise on the linear term: ‖b‖, ‖b‖₁, or max|bᵢ|/rᵢ.
+NoiseNorm = Literal["euclidean", "sum", "largest"]
+
+
+def expected_squares(
+    norm: NoiseNorm, width: int, norm_bound: float, sum_bound: float, entry_bounds: tuple[float, ...]
+) -> float:
+    """E‖b‖² of noise with density ∝ exp(−norm of b/a row's reach in it); infinite where nobody declared that reach.
+
+    p(p + 1)R², 2pR₁² and (p + 1)(p + 2)/3·Σrᵢ².
+    """
+    match norm:
+        case "euclidean":
+            return width * (width + 1) * norm_bound**2
+        case "sum":
+            return 2 * width * sum_bound**2
+    if not entry_bounds or width > MOST_CUBE_COLUMNS or min(entry_bounds) == 0:
+        return math.inf
+    return (width + 1) * (width + 2) / 3 * sum(bound**2 for bound in entry_bounds)
+
+
+def quietest_norm(width: int, norm_bound: float, sum_bound: float, entry_bounds: tuple[float, ...]) -> NoiseNorm:
+    """The norm whose noise has the smallest expected square, by declared facts alone; the Euclidean one where all are as good."""
+    squares: dict[NoiseNorm, float] = {
+        norm: expected_squares(norm, width, norm_bound, sum_bound, entry_bounds) for norm in get_args(NoiseNorm)
+    }
+    return min(squares, key=squares.__getitem__)
+
+
 def pure_loss(rate: float, norm_bound: float, penalty: float, loss: Loss, row_reach: float | None = None) -> float:
     """The ε of objective perturbation with noise density ∝ exp(−rate·‖b‖), rounded up.
 
     General loss with slopes up to L: 2·rate·R·L + log(1 + cκ). Logistic, where slope and curvature belong together:
-    rate·R + max over g in [0, 1] of rate·R·g + log(1 + κg(1 − g)). For ‖b‖₁, `row_reach` is R₁ and takes the place of R, but not in κ.
+    rate·R + max over g in [0, 1] of rate·R·g + log(1 + κg(1 − g)). For another norm, `row_reach` is R₁ or 1 and takes the place of R, but not in κ.
     """
     with ball_precision(_BALL_BITS):
         reach = arb(rate) * arb(norm_bound if row_reach is None else row_reach)

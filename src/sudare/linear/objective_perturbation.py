@@ -14,7 +14,7 @@ from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import Rows
 from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
-from sudare.linear.noise_calibration import gaussian_deviation, laplace_is_quieter, penalty_needed, pure_rate
+from sudare.linear.noise_calibration import NoiseNorm, gaussian_deviation, penalty_needed, pure_rate, quietest_norm
 from sudare.linear.solvers import Objective, solved
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,
@@ -37,6 +37,9 @@ FINISHING_SHARE: Final = Fraction(1, 100)
 _FINISHING_NOISE: Final = 5e-3
 _FINEST_NOISE_BITS: Final = 40
 _COARSEST_NOISE_BITS: Final = 20
+# Noise on a lattice whose largest entry decides costs one over its scale in steps more than ideal noise: at most this.
+_CUBE_NOISE_BITS: Final = 30
+_CUBE_EPSILON: Final = Fraction(1, 2**_CUBE_NOISE_BITS)
 # Whole numbers up to here are exact in floats; a draw beyond has probability below e⁻⁴⁰⁰⁰ a coordinate, and is cut off.
 _MOST_EXACT_STEPS: Final = 2.0**53
 
@@ -85,17 +88,33 @@ class ObjectivePerturbation(LinearMechanism):
         return max(self.facts.penalty, needed)
 
     @cached_property
-    def by_coordinates(self) -> bool:
-        """Whether pure noise on the linear term is independent Laplace noise: where declared columns make it the quieter."""
+    def norm(self) -> NoiseNorm:
+        """Which norm is in the density of pure noise on the linear term: that of the quietest, by what is declared of the columns."""
         facts = self.facts
-        return self.delta == 0 and laplace_is_quieter(facts.sum_bound, facts.norm_bound, facts.width)
+        if self.delta > 0:
+            return "euclidean"
+        # Of so small an ε the lattice's own share would be too large a part.
+        entries = facts.entry_bounds if self._row_epsilon > _CUBE_EPSILON * 2**10 else ()
+        return quietest_norm(facts.width, facts.norm_bound, facts.sum_bound, entries)
 
     @cached_property
     def rate(self) -> float:
-        """a of the noise density ∝ exp(−a‖b‖), or ∝ exp(−a‖b‖₁)."""
+        """a of the noise density ∝ exp(−a‖b‖), ∝ exp(−a‖b‖₁), or ∝ exp(−a·max|bᵢ|/rᵢ) of which the lattice takes a little of ε."""
         facts = self.facts
-        row_reach = facts.sum_bound if self.by_coordinates else facts.norm_bound
-        return pure_rate(self._row_epsilon, facts.norm_bound, self.penalty, facts.loss, row_reach)
+        row_reach = {"euclidean": facts.norm_bound, "sum": facts.sum_bound, "largest": 1.0}[self.norm]
+        epsilon = self._row_epsilon - _CUBE_EPSILON if self.norm == "largest" else self._row_epsilon
+        return pure_rate(epsilon, facts.norm_bound, self.penalty, facts.loss, row_reach)
+
+    @cached_property
+    def _units(self) -> Floats:
+        """What a step of the linear term's noise is multiplied by in each coordinate."""
+        return np.array(self.facts.entry_bounds) if self.norm == "largest" else np.ones(self.facts.width)
+
+    @cached_property
+    def _unit_norm(self) -> float:
+        if self.norm != "largest":
+            return math.sqrt(self.facts.width)
+        return float(np.linalg.norm(self._units)) * (1 + 2.0**-40)
 
     @cached_property
     def deviation(self) -> float:
@@ -108,16 +127,18 @@ class ObjectivePerturbation(LinearMechanism):
     def _noise_size(self) -> float:
         """Typical norm of the linear term."""
         width = self.facts.width
-        if self.delta == 0:
-            return (math.sqrt(2 * width) if self.by_coordinates else width) / self.rate
-        return self.deviation * math.sqrt(width)
+        if self.delta > 0:
+            return self.deviation * math.sqrt(width)
+        sizes = {"euclidean": width, "sum": math.sqrt(2 * width), "largest": width / math.sqrt(3) * self._unit_norm}
+        return sizes[self.norm] / self.rate
 
     @cached_property
     def largest_linear_norm(self) -> float:
         """A norm that the linear term passes with probability below e⁻²⁰⁰ (proofs/objective.md)."""
         width = self.facts.width
         if self.delta == 0:
-            return (width + 20 * math.sqrt(width) + 220) / self.rate
+            largest = (width + 20 * math.sqrt(width) + 220) / self.rate
+            return largest * self._unit_norm if self.norm == "largest" else largest
         return self.deviation * (math.sqrt(width) + 21)
 
     @cached_property
@@ -128,8 +149,9 @@ class ObjectivePerturbation(LinearMechanism):
         """
         if self.delta > 0:
             return power_of_two_below(self.deviation) * 2.0**-_FINEST_NOISE_BITS
-        scale, share = power_of_two_below(1 / self.rate), self.tolerance / (16 * math.sqrt(self.facts.width))
-        finest, coarsest = scale * 2.0**-_FINEST_NOISE_BITS, scale * 2.0**-_COARSEST_NOISE_BITS
+        scale, share = power_of_two_below(1 / self.rate), self.tolerance / (16 * self._unit_norm)
+        coarsest_bits = _CUBE_NOISE_BITS if self.norm == "largest" else _COARSEST_NOISE_BITS
+        finest, coarsest = scale * 2.0**-_FINEST_NOISE_BITS, scale * 2.0**-coarsest_bits
         return min(coarsest, max(finest, power_of_two_below(share)))
 
     @cached_property
@@ -148,13 +170,16 @@ class ObjectivePerturbation(LinearMechanism):
     @cached_property
     def finishing(self) -> GammaNorm:
         """Noise for two solutions that are each within r = (γ + grid·√p)/ρ of the same ideal minimiser."""
-        gap = self.tolerance + self.linear_grid * math.sqrt(self.facts.width)
+        gap = self.tolerance + self.linear_grid * self._unit_norm
         return GammaNorm(2 * gap / self.penalty * (1 + 2.0**-40), self._finishing_epsilon, self.facts.width)
 
     @cached_property
     def noise_scale(self) -> float:
         """The linear term's scale over the penalty: what a parameter moves by where the data say nothing."""
-        return (1 / self.rate if self.delta == 0 else self.deviation) / self.penalty
+        if self.delta > 0:
+            return self.deviation / self.penalty
+        unit = self._unit_norm / math.sqrt(self.facts.width) if self.norm == "largest" else 1.0
+        return unit / self.rate / self.penalty
 
     @cached_property
     def grid(self) -> float:
@@ -175,16 +200,17 @@ class ObjectivePerturbation(LinearMechanism):
         return on_grid(self.finishing.apply(minimiser, source), self.grid)
 
     def _linear_term(self, source: NoiseSource) -> Floats:
-        if self.delta == 0 and not self.by_coordinates:
+        if self.delta == 0 and self.norm == "euclidean":
             return source.gamma_norm(np.zeros(self.facts.width), self.rate, self.linear_grid)
         zeros = np.zeros(self.facts.width, dtype=np.int64)
-        drawn = source.laplace if self.by_coordinates else source.gaussian
-        whole = drawn(zeros, self.noise_steps).astype(np.float64)
-        return np.clip(whole, -_MOST_EXACT_STEPS, _MOST_EXACT_STEPS) * self.linear_grid
+        pure = source.laplace if self.norm == "sum" else source.infinity_norm
+        whole = (pure if self.delta == 0 else source.gaussian)(zeros, self.noise_steps).astype(np.float64)
+        steps = np.clip(whole, -_MOST_EXACT_STEPS, _MOST_EXACT_STEPS) * self.linear_grid
+        return steps * self._units if self.norm == "largest" else steps
 
     @cached_property
     def noise_steps(self) -> float:
-        """1/a of Laplace noise, or σ of Gaussian noise, in steps of the linear term's grid, rounded up; of gamma-norm noise 1/a."""
+        """1/a of Laplace or infinity-norm noise, or σ of Gaussian noise, in steps of the linear term's grid, rounded up; of gamma-norm noise 1/a."""
         if self.delta == 0:
             return rounded_up(1 / (Fraction(self.rate) * Fraction(self.linear_grid)))
         steps = rounded_up(Fraction(self.deviation) / Fraction(self.linear_grid))

@@ -25,7 +25,8 @@ ROW_BITS: Final = 26
 class RowLayout(NamedTuple):
     """What is public about a row: how many features, the bound on its norm, the constant column, and both together.
 
-    `joint_sum` bounds the sum of absolute values, the constant one included: infinite where only the norm is known.
+    `joint_sum` bounds the sum of absolute values, the constant one included: infinite where only the norm is known. `entry_bounds` bounds each
+    absolute value, the constant one included: empty where only the norm is known.
     """
 
     features: int
@@ -34,6 +35,7 @@ class RowLayout(NamedTuple):
     joint_norm: float
     nonnegative: bool
     joint_sum: float = math.inf
+    entry_bounds: tuple[float, ...] = ()
 
     @property
     def width(self) -> int:
@@ -56,10 +58,13 @@ def table_layout(declared: Schema, encoding: Encoding, fit_intercept: bool) -> R
     """
     norm_bound = declared.norm_bound(encoding)
     bias = bias_beside(norm_bound) if fit_intercept and not has_one_hot(declared, encoding) else 0.0
-    nonnegative = bool(np.all(declared.bounds(encoding)[0] >= 0))
+    low, high = declared.bounds(encoding)
     features = len(declared.names(encoding))
     joint_sum = rounded_up(Fraction(declared.sum_bound(encoding)) + Fraction(bias))
-    return RowLayout(features, norm_bound, bias, joint_norm(norm_bound, bias), nonnegative, joint_sum)
+    entries = (*np.maximum(np.abs(low), np.abs(high)).tolist(), *([bias] if bias else []))
+    return RowLayout(
+        features, norm_bound, bias, joint_norm(norm_bound, bias), bool(np.all(low >= 0)), joint_sum, entries
+    )
 
 
 def bias_beside(norm_bound: float) -> float:

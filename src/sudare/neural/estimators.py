@@ -21,7 +21,8 @@ from scipy.special import log_softmax, softmax
 
 from sudare.array_types import Floats, Singles
 from sudare.errors import InvalidParameter, SchemaError
-from sudare.frames.rows import Arrays, checked_rows
+from sudare.frames.row_reader import checked_rows
+from sudare.frames.rows import Arrays
 from sudare.frames.sources import is_in_memory
 from sudare.linear.targets import (
     ClassTarget,
@@ -54,8 +55,9 @@ from sudare.parameter_checks import Numbers
 from sudare.privacy.guarantee import DEFAULT_DELTA, Guarantee, Neighbours, readable_up
 from sudare.privacy.learner_registry import learner_class
 from sudare.privacy.ledger import Account
-from sudare.privacy.private_estimator import Bounds, Plan, PrivateEstimator, TensorRule, check_shapes
-from sudare.privacy.release_content import Content, on_grid, unfit
+from sudare.privacy.plans import Plan
+from sudare.privacy.private_estimator import Bounds, PrivateEstimator
+from sudare.privacy.release_content import Content, TensorRule, check_shapes, on_grid, unfit
 from sudare.report.numbers import rounded_up
 from sudare.schema import ENCODINGS, Encoding, Schema, encode
 

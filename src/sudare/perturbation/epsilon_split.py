@@ -27,7 +27,7 @@ from sudare.privacy.accounting import Cost, decimal_down, exact, pure_cost
 from sudare.privacy.declared_columns import promise, rows_per_unit
 from sudare.privacy.guarantee import group_epsilon
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.private_estimator import Plan
+from sudare.privacy.plans import Plan
 from sudare.schema import Column, Number, Schema
 
 AUTOMATIC: Final = "auto"

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from sudare.errors import DataError
 from sudare.frames import column_types, source
-from sudare.frames.rows import Arrays, Rows, checked_rows
+from sudare.frames.row_reader import checked_rows
+from sudare.frames.rows import Arrays, Rows
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, is_in_memory
 from sudare.perturbation.epsilon_split import RecordPlan
 from sudare.perturbation.perturbed_table import stored_shape

@@ -1,13 +1,12 @@
 """How many rows of a person are kept, chosen privately. Proof: proofs/persons.md, "The bound".
 
 Rows that are cut bias a sum, and every row that is kept adds noise: with D released sums and ε for them, a bound k costs about D·k/ε in noise and the rows above k in bias,
-least where about D/ε persons have more than k rows (Amin, Kulesza, Muñoz Medina and Vassilvitskii 2019). A bound with about as many such persons is chosen by permute-and-flip (McKenna and Sheldon 2020),
-small ones rather than large ones, because one that is much too large costs most.
+least where about D/ε persons have more than k rows (Amin, Kulesza, Muñoz Medina and Vassilvitskii 2019). Bounds are tried from the smallest on, and the first one that no more persons exceed, about, is taken:
+the sparse vector technique (Dwork, Naor, Reingold, Rothblum and Vadhan 2009), with exponential noise.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -16,15 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
-from sudare.privacy.discrete_exponential_mechanism import permuted_and_flipped
+from sudare.privacy.discrete_exponential_mechanism import exponential_coin, geometric
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.noise import NoiseSource
 
 # Chosen by `python -m benchmarks.persons --tune` on tables that are not those of the study.
-BOUND_SHARE: Final = 0.06
-PERSONS_ABOVE: Final = 1.5
-SMALL_FIRST: Final = 2.0
-STEP_RATIO: Final = 1.1
+BOUND_SHARE: Final = 0.065
+PERSONS_ABOVE: Final = 1.2
+STEP_RATIO: Final = 1.03
 
 
 def bound_epsilon(epsilon: float) -> float:
@@ -33,7 +31,7 @@ def bound_epsilon(epsilon: float) -> float:
 
 
 def candidate_bounds(largest: int) -> tuple[int, ...]:
-    """The numbers of rows that are chosen from: all small ones, then steps of a tenth, and the largest."""
+    """The numbers of rows that are chosen from: all small ones, then steps of three hundredths, and the largest."""
     found = [1]
     while found[-1] < largest:
         found.append(min(largest, max(found[-1] + 1, int(found[-1] * STEP_RATIO))))
@@ -73,23 +71,23 @@ class BoundChoice:
         moved = 2 if neighbours == "replace-one" else 1
         return cls(epsilon, exact(PERSONS_ABOVE) * moved * sums / exact(values_epsilon), largest)
 
-    def losses(self, histogram: NDArray[np.int64]) -> list[Fraction]:
-        """For each candidate, by how many persons those above it miss the number wanted. One person moves each by at most one.
+    @property
+    def rate(self) -> Fraction:
+        """Half of ε is for the noise on the number wanted, and half for the coins."""
+        return exact(self.epsilon) / 2
+
+    def excess(self, histogram: NDArray[np.int64]) -> list[Fraction]:
+        """For each candidate, how many more persons have more rows than are wanted to. One person moves all of them in one direction, each by at most one.
 
         `histogram` counts persons with 0, 1, …, largest and more rows.
         """
         above = np.cumsum(histogram[::-1])[::-1]
-        return [abs(int(above[bound + 1]) - self.persons_above) for bound in candidate_bounds(self.largest)]
-
-    def exponents(self, histogram: NDArray[np.int64]) -> list[Fraction]:
-        """What a candidate is accepted by: half of ε times its loss, and more for larger ones, which is public; the least is zero."""
-        public = [Fraction(SMALL_FIRST * math.log(bound)) for bound in candidate_bounds(self.largest)]
-        found = [
-            exact(self.epsilon) / 2 * loss + more for loss, more in zip(self.losses(histogram), public, strict=True)
-        ]
-        least = min(found)
-        return [each - least for each in found]
+        return [int(above[bound + 1]) - self.persons_above for bound in candidate_bounds(self.largest)]
 
     def drawn(self, histogram: NDArray[np.int64], noise: NoiseSource) -> int:
-        """The bound."""
-        return candidate_bounds(self.largest)[permuted_and_flipped(self.exponents(histogram), noise)]
+        """The bound: the first candidate that a coin of probability e^(−rate·max(0, excess + G)) accepts, G geometric; or else the largest."""
+        lowered = geometric(self.rate, noise)
+        for bound, excess in zip(candidate_bounds(self.largest), self.excess(histogram), strict=True):
+            if exponential_coin(self.rate * max(excess + lowered, Fraction(0)), noise):
+                return bound
+        return self.largest

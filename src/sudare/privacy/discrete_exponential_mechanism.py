@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -67,16 +68,16 @@ def drawn(exponents: Sequence[Fraction], source: NoiseSource) -> int:
             return proposed
 
 
-def permuted_and_flipped(exponents: Sequence[Fraction], source: NoiseSource) -> int:
-    """The first j in a random order that a coin of probability e^(−exponents[j]) accepts; the least exponent must be zero, so that one is accepted.
-
-    With exponents ε/2 times losses that one unit moves by at most one it is ε-DP, and never worse than `drawn` (McKenna and Sheldon 2020).
-    """
-    waiting = list(range(len(exponents)))
-    while True:
-        proposed = waiting.pop(source.integer_below(len(waiting)))
-        if exponential_coin(exponents[proposed], source):
-            return proposed
+def geometric(rate: Fraction, source: NoiseSource) -> int:
+    """K with P(K = k) ∝ e^(−rate·k), exactly; however small the rate is, few coins are tossed (Canonne, Kamath and Steinke 2020)."""
+    block = math.ceil(1 / rate)
+    rest = source.integer_below(block)
+    while not exponential_coin(rate * rest, source):
+        rest = source.integer_below(block)
+    blocks = 0
+    while exponential_coin(rate * block, source):
+        blocks += 1
+    return rest + block * blocks
 
 
 def exponential_coin(exponent: Fraction, source: NoiseSource) -> bool:

@@ -10,21 +10,23 @@ import copy
 import functools
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Final, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, SourceUnreadable, SudareError
 from sudare.frames.disjoint_subsets import Slice
 from sudare.frames.person_rows import Kept, PersonRows, kept_persons
-from sudare.frames.rows import Rows, Tallied, checked_rows
+from sudare.frames.row_reader import checked_rows
+from sudare.frames.rows import Rows, Tallied
 from sudare.frames.sources import in_memory, is_in_memory
-from sudare.privacy.accounting import Cost, decimal_down, exact
+from sudare.privacy.accounting import decimal_down, exact
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.contribution_bound_selection import BoundChoice, BoundedFit, bound_epsilon
 from sudare.privacy.declared_columns import (
@@ -42,6 +44,7 @@ from sudare.privacy.guarantee import Guarantee, Neighbours, checked_delta, check
 from sudare.privacy.ledger import Account, Quote
 from sudare.privacy.ledger_chain import Receipt, canonical_json
 from sudare.privacy.noise import NoiseSource, row_secret
+from sudare.privacy.plans import Calibrated, Plan
 from sudare.privacy.release import (
     Passage,
     check_unchanged,
@@ -57,63 +60,12 @@ from sudare.privacy.source_identity import Source, given_source
 from sudare.schema import ENCODINGS, Encoding, Number, Person, Schema, encode
 from sudare.schema.frame_conversion import no_rows
 
-Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | tuple[Sequence[float], Sequence[float]]
 
 # Within this, half of a range and the grid below it are far from the smallest floats.
 SMALLEST_RANGE: Final = 2.0**-900
 # What a manifest holds besides the declared columns is far shorter than this.
 LARGEST_DECLARATION_BYTES: Final = LARGEST_HEADER_BYTES - 2**16
-
-
-class Calibrated(Protocol):
-    """A way of computing that keeps a promise, known before there are records."""
-
-    @property
-    def cost(self) -> Cost:
-        """What using it costs."""
-
-    @property
-    def noise_scale(self) -> float:
-        """How much noise it adds, in the units of the values."""
-
-
-class Mechanism(Calibrated, Protocol):
-    """Noise on values, calibrated to a promise (sudare.privacy.mechanisms)."""
-
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
-        """Values with noise."""
-
-
-Way_co = TypeVar("Way_co", bound=Calibrated, covariant=True)
-
-
-@dataclass(frozen=True)
-class Plan(Generic[Way_co]):
-    """What a fit will do, known from shape and parameters alone."""
-
-    mechanism: Way_co
-    guarantee: Guarantee
-
-
-class TensorRule(NamedTuple):
-    """The length and the type a released tensor must have."""
-
-    size: int
-    dtype: type[np.generic]
-
-
-def check_shapes(content: Content, rules: Mapping[str, TensorRule]) -> None:
-    """Raise ReleaseMalformed unless the released tensors have these names, lengths and types."""
-    expected = {name: ((rule.size,), np.dtype(rule.dtype)) for name, rule in rules.items()}
-    if {name: (tensor.shape, tensor.dtype) for name, tensor in content.tensors.items()} != expected:
-        raise unfit("its tensors do not have the shapes and types of its learner")
-
-
-def check_within(values: NDArray[Any], low: Floats | float, high: Floats | float) -> None:
-    """Raise ReleaseMalformed unless all released values lie from low to high; NaN does not."""
-    if not np.all((values >= low) & (values <= high)):
-        raise unfit("its numbers lie outside of what was declared")
 
 
 def one_at_a_time(fit: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import ReleaseMalformed
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger_chain import Receipt, canonical_json
@@ -74,7 +75,7 @@ def sealed(content: Content, guarantee: Guarantee, receipt: Receipt | None, sche
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def on_grid(values: NDArray[np.float64], grid: float) -> NDArray[np.float64]:
+def on_grid(values: Floats, grid: float) -> Floats:
     """Values rounded to a public grid (a power of two), zero without a sign."""
     with np.errstate(over="ignore"):
         steps = values / grid
@@ -85,3 +86,23 @@ def on_grid(values: NDArray[np.float64], grid: float) -> NDArray[np.float64]:
 def unfit(reason: str) -> ReleaseMalformed:
     """What is said of a file in canonical form that no learner could have written."""
     return ReleaseMalformed(f"This is not a release sudare can use: {reason}.", ReleaseMalformed.help)
+
+
+class TensorRule(NamedTuple):
+    """The length and the type a released tensor must have."""
+
+    size: int
+    dtype: type[np.generic]
+
+
+def check_shapes(content: Content, rules: Mapping[str, TensorRule]) -> None:
+    """Raise ReleaseMalformed unless the released tensors have these names, lengths and types."""
+    expected = {name: ((rule.size,), np.dtype(rule.dtype)) for name, rule in rules.items()}
+    if {name: (tensor.shape, tensor.dtype) for name, tensor in content.tensors.items()} != expected:
+        raise unfit("its tensors do not have the shapes and types of its learner")
+
+
+def check_within(values: NDArray[Any], low: Floats | float, high: Floats | float) -> None:
+    """Raise ReleaseMalformed unless all released values lie from low to high; NaN does not."""
+    if not np.all((values >= low) & (values <= high)):
+        raise unfit("its numbers lie outside of what was declared")

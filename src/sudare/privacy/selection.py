@@ -33,7 +33,8 @@ from sudare.privacy.guarantee import Guarantee, checked_epsilon, readable_up
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import NoiseSource, row_secret
-from sudare.privacy.private_estimator import Calibrated, Plan, PrivateEstimator
+from sudare.privacy.plans import Calibrated, Plan
+from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.release import is_learner, pass_through
 from sudare.privacy.release_content import sealed
 from sudare.privacy.source_identity import given_source

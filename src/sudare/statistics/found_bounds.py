@@ -49,6 +49,7 @@ class BoundsRule:
     `shares` of ε go to the three histograms. The probability that noise alone makes any empty cell, or window of empty cells, stand out is `false_alarm`
     at most. From the quantiles outside of which `tail` noise scales of records lie, and `tail_ratio` and `tail_ratio`² times as many, bounds are
     extrapolated to where `left_out`/ε records would lie outside (Pickands 1975). Whole numbers end before one whose count is below `next_cell` noise scales.
+    A tail ends before cells that are e^`clearly_empty` times likelier to be empty than to be filled as extrapolated. What noisy counts say is clipped is taken for `caution` of its standard deviations more.
     """
 
     shares: tuple[float, float, float] = (0.2, 0.1, 0.7)
@@ -59,6 +60,8 @@ class BoundsRule:
     left_out: float = 2.0
     next_cell: float = 2.0
     tail_ratio: float = 4.0
+    caution: float = 2.0
+    clearly_empty: float = 3.0
 
 
 RULE: Final = BoundsRule()
@@ -184,14 +187,14 @@ def distance_edges(middle: float, sizes: Floats, width: float, rule: BoundsRule)
 def outer_bound(
     counts: Floats, edges: Floats, kept: Floats, scale: float, per_epsilon: float, rule: BoundsRule, whole: bool
 ) -> float:
-    """The upper bound: extrapolated, not beyond whole numbers that are seen to end, and moved outwards to where clipping costs less than noise."""
+    """The upper bound: extrapolated, not beyond whole numbers that are seen to end, and moved to where clipping and noise together cost least."""
     last = min(int(np.flatnonzero(kept)[-1]), len(edges) - 1)
     bound = extrapolated_bound(counts, edges, last, scale, rule.left_out * per_epsilon, rule)
     if whole:
         last, ends = end_of_whole_numbers(counts, edges, last, rule.next_cell * scale)
         bound = min(bound, float(edges[last])) if ends else bound
     opposite = float(edges[max(int(np.flatnonzero(kept)[0]) - 1, 0)])
-    return min(cheapest_bound(counts, edges, last, bound, opposite, per_epsilon), float(edges[-1]))
+    return cheapest_bound(counts, edges, last, min(bound, float(edges[-1])), opposite, scale, per_epsilon, rule)
 
 
 def end_of_whole_numbers(counts: Floats, edges: Floats, last: int, least: float) -> tuple[int, bool]:
@@ -206,7 +209,7 @@ def end_of_whole_numbers(counts: Floats, edges: Floats, last: int, least: float)
 def extrapolated_bound(
     counts: Floats, edges: Floats, last: int, scale: float, left_out: float, rule: BoundsRule
 ) -> float:
-    """Above which about `left_out` records lie, by extrapolation from three quantiles."""
+    """Above which about `left_out` records lie, by extrapolation from three quantiles, or where the tail is seen to end."""
     # Most of a tail whose cells do not stand out lies within an octave beyond those that do.
     furthest = min(last + rule.steps_per_octave, len(edges) - 1)
     # Records from the lower edge of each cell on, from the outermost cell inwards; noise must not make them fall.
@@ -220,22 +223,47 @@ def extrapolated_bound(
         return float(edges[last])
     shape = float(np.clip(np.log(near / far) / np.log(ratio), SHORTEST_TAIL, LONGEST_TAIL))
     growth = in_tail / left_out
-    reach = np.log(growth) / np.log(ratio) if abs(shape) < 1e-6 else (growth**shape - 1) / (1 - ratio**-shape)
-    return float(first + near * reach)
+    exponential = abs(shape) < 1e-6
+    reach = np.log(growth) / np.log(ratio) if exponential else (growth**shape - 1) / (1 - ratio**-shape)
+    bound = float(first + near * reach)
+    beyond = np.flatnonzero((edges >= first) & (edges < min(bound, edges[-1])))
+    if len(beyond) == 0:
+        return bound
+    reaches = (edges[np.append(beyond, beyond[-1] + 1)] - first) / near
+    outside_of = ratio**-reaches if exponential else np.maximum(1 + reaches * (1 - ratio**-shape), 0.0) ** (-1 / shape)
+    end = end_of_tail(counts[beyond + 1], -in_tail * np.diff(outside_of), scale, rule)
+    return bound if end is None else float(edges[beyond[end]])
+
+
+def end_of_tail(counts: Floats, expected: Floats, scale: float, rule: BoundsRule) -> int | None:
+    """The first of the outer cells that are empty rather than filled as extrapolated, by the likelihood of their noise; None where no cells are clearly so."""
+    likelier_empty = np.cumsum((np.abs(counts - expected) - np.abs(counts))[::-1])[::-1] / scale
+    most = int(np.argmax(likelier_empty))
+    return most if likelier_empty[most] > rule.clearly_empty else None
 
 
 def cheapest_bound(
-    counts: Floats, edges: Floats, last: int, bound: float, opposite: float, per_epsilon: float
+    counts: Floats,
+    edges: Floats,
+    last: int,
+    bound: float,
+    opposite: float,
+    scale: float,
+    per_epsilon: float,
+    rule: BoundsRule,
 ) -> float:
-    """Of `bound` and the edges above it, the one with the least estimated squared error of a sum that is released with the ε of the draft.
+    """Of `bound` and the edges, the place with the least estimated squared error of a sum that is released with the ε of the draft.
 
-    The error is what the noisy counts say is clipped, up to the last cell that stands out, and the variance of Laplace noise for this width.
+    The error is the variance of Laplace noise for this width, and what the noisy counts say is clipped, of the cells up to the last one that stands out or to `bound`,
+    whichever is further; where something is clipped, `caution` standard deviations of the noise on that are added.
     """
-    places = np.append(bound, edges[: last + 1][edges[: last + 1] > bound])
-    centres = np.append(edges[0], (edges[:last] + edges[1 : last + 1]) / 2)
-    records = np.maximum(counts[: last + 1], 0.0)
-    clipped = np.maximum(centres - places[:, None], 0.0) @ records
-    return float(places[np.argmin(clipped**2 + 2 * ((places - opposite) * per_epsilon) ** 2)])
+    end = max(last, min(int(np.searchsorted(edges, bound)), len(edges) - 1))
+    places = np.append(bound, edges[: end + 1][edges[: end + 1] > opposite])
+    centres = np.append(edges[0], (edges[:end] + edges[1 : end + 1]) / 2)
+    clipped = np.maximum(centres - places[:, None], 0.0)
+    uncertain = rule.caution * scale * np.sqrt(2 * (clipped**2).sum(axis=1))
+    bias = np.maximum(clipped @ counts[: end + 1] + uncertain, 0.0)
+    return float(places[np.argmin(bias**2 + 2 * ((places - opposite) * per_epsilon) ** 2)])
 
 
 def whole_bounds(low: float, high: float) -> tuple[float, float]:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.frames.database_sums import SummedColumn, database_sums
-from sudare.frames.rows import Rows, Tallied, checked_rows
+from sudare.frames.row_reader import checked_rows
+from sudare.frames.rows import Rows, Tallied
 from sudare.frames.table_sums import total_over_tables
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.column_sums import l2_sensitivity
@@ -23,19 +24,22 @@ from sudare.privacy.guarantee import NEIGHBOURS, Neighbours, checked_delta
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Gaussian, InfinityNorm, Laplace
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.private_estimator import Plan, PrivateEstimator, TensorRule, check_shapes, check_within
-from sudare.privacy.release_content import Content, on_grid, unfit
-from sudare.schema import Category, Column, Label, Number, Schema
+from sudare.privacy.plans import Plan
+from sudare.privacy.private_estimator import PrivateEstimator
+from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, on_grid, unfit
+from sudare.schema import Category, Column, Date, Label, Number, Schema
 from sudare.schema.blockwise_encoding import EncodedColumn
 from sudare.schema.column_values import clipped_numbers, declared_numbers
 from sudare.schema.encoder import level_positions
 from sudare.schema.frame_conversion import as_table, no_rows
-from sudare.statistics.histogram import LARGEST_COUNT, group_levels
+from sudare.schema.toml_document import suggestion
+from sudare.statistics.histogram import LARGEST_COUNT, group_levels, values_shown
 from sudare.statistics.joint_quantiles import Cells, JointQuantiles, checked_quantiles
 from sudare.statistics.key_selection import KeyCodes, Keys, KeySelection
 from sudare.statistics.noise_intervals import (
     DEFAULT_LEVEL,
     checked_level,
+    count_interval,
     cube_quantile,
     gaussian_quantile,
     laplace_quantile,
@@ -162,8 +166,10 @@ class Groups:
         kept = [place for place, axis in enumerate(self.axes) if set(axis) <= set(names)]
         axes = tuple(self.axes[place] for place in kept)
         if sorted(name for axis in axes for name in axis) != sorted(names):
+            unknown = next((name for name in names if name not in self.columns), "")
             raise InvalidParameter(
-                "`by` is not some of the columns that the table is grouped by.", "Leave it out for all."
+                f"`by` is not some of the columns that the table is grouped by.{suggestion(unknown, self.columns)}",
+                f"These are: {', '.join(self.columns)}. Leave it out for all.",
             )
         return Groups(axes, tuple(self.levels[place] for place in kept))
 
@@ -347,7 +353,8 @@ class GroupedTable(PrivateEstimator):
                 what for what in ("by", "mean_of", "variance_of", "quantile_of") if unknown in getattr(self, what)
             )
             raise InvalidParameter(
-                f"`{place}` names {unknown[:64]!r}, which the schema lacks.", f"It has: {', '.join(schema.columns)}."
+                f"`{place}` names {unknown[:64]!r}, which the schema lacks.{suggestion(unknown, schema.columns)}",
+                f"It has: {', '.join(schema.columns)}.",
             )
         self._check_keys(keys, schema)
         made = {column.removesuffix("_low").removesuffix("_high") for column in self._made_columns()}
@@ -465,8 +472,10 @@ class GroupedTable(PrivateEstimator):
         noisy = moments.apply(sums.ravel(), passage.noise).reshape(sums.shape)
         cells = np.empty((sums.shape[1], 0), dtype=np.int64)
         if parts.quantiles is not None:
-            by_group = zip(*by_value, strict=True)
-            cells = np.stack([parts.quantiles.chosen(counts, passage.noise).ravel() for counts in by_group])
+            # Its noisy count, which leaves, decides which ends of intervals a group has.
+            by_group = zip(np.maximum(np.rint(noisy[0]), 0).tolist(), zip(*by_value, strict=True), strict=True)
+            drawn = [parts.quantiles.chosen(counts, passage.noise, about).ravel() for about, counts in by_group]
+            cells = np.stack(drawn)
         self._finish(rows.count, noisy, cells)
         return self
 
@@ -616,38 +625,34 @@ class GroupedTable(PrivateEstimator):
         margin = scale * float(widths(np.zeros(1))[0])
         found: dict[str, list[Any]] = {**(shown.labels() if kept else {}), "count": counts.astype(np.int64).tolist()}
         # A rounded count is so many whole numbers away at most as often as its noise is half a one more.
-        steps = math.ceil(margin - 0.5)
-        found["count_low"] = np.maximum(counts - steps, 0).astype(np.int64).tolist()
-        found["count_high"] = np.maximum(counts + steps, 0).astype(np.int64).tolist()
+        fewest, most = count_interval(counts, math.ceil(margin - 0.5))
+        found |= {"count_low": fewest.tolist(), "count_high": most.tolist()}
         totals = {name: sums.sum(axis=added).ravel() for name, sums in self.sums_.items()}
         for name, number in numbers_among(self.declared_, list(totals)).items():
             centre, half = (number.low + number.high) / 2, (number.high - number.low) / 2
             mean = np.clip(totals[name] / np.maximum(counts, 1.0), -1.0, 1.0)
             low, high = ratio_interval(totals[name], counts, widths, scale)
-            _put(found, f"mean_{name}", *(centre + half * end for end in (mean, low, high)))
-            if name in self.mean_of:
+            _put(found, f"mean_{name}", number, *(centre + half * end for end in (mean, low, high)))
+            if name in self.mean_of and not isinstance(number, Date):
                 value = centre * counts + half * totals[name]
                 width = half * scale * sum_width(centre / half, widths)
-                _put(found, f"sum_{name}", value, value - width, value + width)
+                _put(found, f"sum_{name}", None, value, value - width, value + width)
         for name, number in numbers_among(self.declared_, list(self.squares_)).items():
             squares = self.squares_[name].sum(axis=added).ravel()
             estimate = variance_interval(
                 counts, totals[name], squares, scale, cells, level, None if is_gaussian else numbers
             )
-            _put(found, f"variance_{name}", *((number.high - number.low) ** 2 / 4 * end for end in estimate))
+            _put(found, f"variance_{name}", None, *((number.high - number.low) ** 2 / 4 * end for end in estimate))
         if not added:
-            self._put_quantiles(found, is_empty=counts <= margin)
+            self._put_quantiles(found)
         return found
 
-    def _put_quantiles(self, found: dict[str, list[Any]], is_empty: NDArray[np.bool_]) -> None:
-        """Quantiles with their intervals: the declared range where a group may be empty."""
+    def _put_quantiles(self, found: dict[str, list[Any]]) -> None:
         wanted = checked_quantiles(self.quantiles)
         drawn = self._cells.reshape(len(self._cells), len(self.quantile_of), len(wanted), 3)
         for column, (name, cells) in enumerate(self._quantile_cells().items()):
             for place, quantile in enumerate(wanted):
-                value, low, high = cells.intervals(drawn[:, column, place])
-                low, high = np.where(is_empty, cells.number.low, low), np.where(is_empty, cells.number.high, high)
-                _put(found, quantile_name(quantile, name), value, low, high)
+                _put(found, quantile_name(quantile, name), cells.number, *cells.intervals(drawn[:, column, place]))
 
     # What is released, and how it is read back
 
@@ -743,9 +748,12 @@ def quantile_name(quantile: float, column: str) -> str:
     return f"median_{column}" if quantile == 0.5 else f"quantile_{quantile:g}_{column}"
 
 
-def _put(found: dict[str, list[Any]], name: str, value: Floats, low: Floats, high: Floats) -> None:
-    """A column of numbers and those of their intervals."""
-    found.update({name: value.tolist(), f"{name}_low": low.tolist(), f"{name}_high": high.tolist()})
+def _put(
+    found: dict[str, list[Any]], name: str, number: Number | None, value: Floats, low: Floats, high: Floats
+) -> None:
+    """Numbers and their intervals as columns; they are values of `number`, or of no declared column."""
+    for column, values in ((name, value), (f"{name}_low", low), (f"{name}_high", high)):
+        found[column] = values.tolist() if number is None else values_shown(number, values)
 
 
 def _names(given: object, what: str) -> tuple[str, ...]:

@@ -14,26 +14,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter
 from sudare.frames.database_sums import database_counts
-from sudare.frames.rows import is_spark
+from sudare.frames.spark_sums import is_spark
 from sudare.frames.table_sums import totals_by_columns
 from sudare.privacy.column_sums import count_mechanism
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import NEIGHBOURS, Neighbours
 from sudare.privacy.ledger import Account
-from sudare.privacy.private_estimator import (
-    Bounds,
-    Mechanism,
-    Plan,
-    PrivateEstimator,
-    TensorRule,
-    check_shapes,
-    check_within,
-)
-from sudare.privacy.release_content import Content
-from sudare.schema import Column, Number, Schema, counted
+from sudare.privacy.plans import Mechanism, Plan
+from sudare.privacy.private_estimator import Bounds, PrivateEstimator
+from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within
+from sudare.schema import Column, Date, Number, Schema, counted
 from sudare.schema.encoder import Counted
 from sudare.schema.frame_conversion import no_rows
-from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, noise_quantile
+from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, count_interval, noise_quantile
 
 Floats = NDArray[np.float64]
 
@@ -94,6 +87,9 @@ class PrivateHistogram(PrivateEstimator):
         mechanism = count_mechanism(cells, columns, unit, dimension, epsilon, guarantee.delta)
         return Plan(mechanism, guarantee)
 
+    def _plan_for(self, X: Any, y: Any) -> Plan[Mechanism]:
+        return self.plan(self._counted(self._open(X, reset=True)).rows, self.declared_)
+
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute the noisy counts."""
         found = self._counted(self._open(X, reset=True))
@@ -133,13 +129,14 @@ class PrivateHistogram(PrivateEstimator):
         check_is_fitted(self)
         counts = np.concatenate(list(self.counts_.values()))
         margin = noise_quantile(self.plan(self.n_rows_ or 1, self.declared_).mechanism, checked_level(level))
+        low, high = count_interval(counts, margin)
         levels = {name: group_levels(column) for name, column in self.declared_.features.items()}
         return {
             "column": [name for name, values in levels.items() for _ in values],
             "value": [value for values in levels.values() for value in values],
             "count": counts.tolist(),
-            "count_low": np.maximum(np.floor(counts - margin), 0).astype(np.int64).tolist(),
-            "count_high": np.maximum(np.ceil(counts + margin), 0).astype(np.int64).tolist(),
+            "count_low": low.tolist(),
+            "count_high": high.tolist(),
         }
 
     def score(self, X: object, y: object = None) -> float:
@@ -185,6 +182,11 @@ def group_levels(column: Column) -> tuple[Any, ...]:
         intervals = interval_texts(column)
         return (*intervals, None) if column.has_indicator else intervals
     return tuple(column.levels)
+
+
+def values_shown(number: Number, values: Floats) -> list[Any]:
+    """Values of a number column as tables show them: moments of a column of dates as text."""
+    return list(map(number.value_text, values.tolist())) if isinstance(number, Date) else values.tolist()
 
 
 def interval_texts(number: Number) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from flint import arb
@@ -38,11 +38,15 @@ MOST_QUANTILES: Final = 100
 # Quantiles are fractions with at most so large a denominator, so that ranks are whole numbers of its parts.
 LARGEST_DENOMINATOR: Final = 10_000
 # Of ε, where quantiles have intervals.
-INTERVAL_SHARE: Final = Fraction(1, 3)
+INTERVAL_SHARE: Final = Fraction(1, 4)
+# How far ends lie from their quantile, and how many times as many records there must be on their side of it. Chosen on made-up columns: benchmarks/quantile_margins.py.
+ENDS_BEYOND = 2.0
+MARGINS_NEEDED = 1.5
 # Errors of quantiles that a record moves less count for more, in such parts.
 _WEIGHT_PARTS: Final = 64
 # More than all rounding of floats can change in a share of weights.
 _FLOAT_MARGIN: Final = 2.0**-30
+_BEYOND_ALL_RANKS: Final = 2**62
 
 
 def checked_quantiles(quantiles: object) -> tuple[float, ...]:
@@ -77,9 +81,9 @@ class Cells:
     @cached_property
     def edges(self) -> Floats:
         """One more than there are cells. A cell holds its left edge, the last one both."""
-        low, high, bins = self.number.low, self.number.high, self.number.bins
-        if bins is not None:
-            return np.array([low, *bins, high])
+        low, high = self.number.low, self.number.high
+        if self.number.bins is not None:
+            return np.array([low, *self.number.edges, high])
         most = max(min(EQUAL_CELLS, MOST_COUNTS // self.tables), 2)
         if self.number.whole and high - low < most:
             return np.arange(low, high + 2) - 0.5
@@ -107,6 +111,13 @@ class Cells:
         if self.number.whole:
             ends = np.ceil(ends[0]), np.floor(ends[1])
         return self.middles(middle), *ends
+
+
+class End(NamedTuple):
+    """The end of an interval: the place of its quantile, and by how many parts of a record its rank lies above that of the quantile, or below."""
+
+    quantile: int
+    margin: int
 
 
 @dataclass(frozen=True)
@@ -161,61 +172,76 @@ class JointQuantiles:
         return rounded_down(exact(self.epsilon) * share / (2 * self.sensitivity * self.unit_rows))
 
     @property
-    def _share(self) -> Fraction:
-        """That of the quantiles themselves."""
-        return Fraction(1) if self.level is None else 1 - INTERVAL_SHARE
-
-    @property
     def noise_scale(self) -> float:
         """1/a in records: the largest error of all quantiles is about Gamma(their number) of this scale, less for those that a record moves less."""
-        return 1 / (self.rate(self._share) * self.denominator * min(self.weights))
+        share = Fraction(1) if self.level is None else 1 - INTERVAL_SHARE
+        return 1 / (self.rate(share) * self.denominator * min(self.weights))
 
-    @cached_property
-    def margins(self) -> tuple[int, ...]:
-        """How far to its sides the ranks lie between which each quantile is, in parts of a record; none without intervals.
+    def ends(self, rows: float) -> list[End]:
+        """The ends of intervals that are drawn in a table of about so many rows; all others are at the declared bounds.
 
-        An end that lies beyond the exact quantile does no harm where the quantile itself does not, every second time. That is kept as a reserve for columns
-        whose values do not lie evenly: beside a value that many records share, or in a tail, there are more cells on one side than on the other.
+        An end that lies beyond the exact quantile does no harm where the quantile itself does not, every second time. Of that a part is kept as a reserve,
+        the larger the more ends there are, for columns whose values do not lie evenly: beside a value that many records share, or in a tail, there are more
+        cells on one side than on the other. The fewer ends there are, the nearer they come: those with the fewest records on their side are left out until
+        all others have enough.
         """
         if self.level is None:
-            return ()
-        ends = 2 * self.columns * len(self.quantiles)
-        reach = infinity_norm_quantile(ends, self.level) / self.rate(INTERVAL_SHARE)
-        return tuple(math.ceil(reach / weight) for weight in self.weights)
+            return []
+        sides = [(place, side) for place in range(len(self.quantiles)) for side in (-1, 1)]
+        while sides:
+            count = self.columns * len(sides)
+            reach = infinity_norm_quantile(count, 1 - (1 + ENDS_BEYOND / count) * (1 - self.level))
+            scale = reach / self.rate(INTERVAL_SHARE)
+            found = [End(place, side * math.ceil(scale / self.weights[place])) for place, side in sides]
+            room = [rows * self._share_beyond(end) * self.denominator / abs(end.margin) for end in found]
+            if min(room) > MARGINS_NEEDED:
+                return found
+            del sides[room.index(min(room))]
+        return []
 
-    def chosen(self, counts: Sequence[Integers], source: NoiseSource) -> Integers:
-        """Cells by column, quantile and, with intervals, (itself, low, high); −1 and the number of cells stand for the declared bounds."""
-        shape = self.columns, len(self.quantiles)
-        middles, *ends = (_drawn(errors, rate, source) for errors, rate in self.stages(counts))
-        if not ends:
+    def _share_beyond(self, end: End) -> float:
+        """The share of all records on the side of a quantile where its end is."""
+        quantile = self.quantiles[end.quantile]
+        return quantile if end.margin < 0 else 1 - quantile
+
+    def chosen(self, counts: Sequence[Integers], source: NoiseSource, rows: float = math.inf) -> Integers:
+        """Cells by column, quantile and, with intervals, (itself, low, high); −1 and the number of cells stand for the declared bounds.
+
+        How many `rows` the table has, about, is public or was released; it decides which ends are drawn.
+        """
+        ends, shape = self.ends(rows), (self.columns, len(self.quantiles))
+        middles, *others = (_drawn(choices, rate, source) for choices, rate in self.stages(counts, ends))
+        if self.level is None:
             return middles.reshape(shape)
-        # The first place of an end stands for the lower bound.
-        return np.concatenate([middles.reshape(*shape, 1), ends[0].reshape(*shape, 2) - 1], axis=-1)
-
-    def stages(self, counts: Sequence[Integers]) -> list[tuple[list[Integers], float]]:
-        """What is drawn, one after the other: weighted errors of all cells for each choice, and the rate. First the quantiles, then the ends of intervals."""
-        found = [([row for column in counts for row in self._errors(column)], self.rate(self._share))]
-        if self.level is not None:
-            found.append(
-                ([row for column in counts for row in self._errors_of_ends(column)], self.rate(INTERVAL_SHARE))
-            )
+        found = np.empty((*shape, 3), dtype=np.int64)
+        found[..., 0], found[..., 1] = middles.reshape(shape), -1
+        found[..., 2] = np.array([len(column) for column in counts])[:, np.newaxis]
+        for cells in others:
+            for end, drawn in zip(ends, cells.reshape(self.columns, -1).T, strict=True):
+                # The first place stands for the lower bound.
+                found[:, end.quantile, 1 if end.margin < 0 else 2] = drawn - 1
         return found
 
-    def _errors(self, counts: Integers) -> list[Integers]:
-        """By how many weighted parts of a record the ranks of each cell miss the rank of each quantile."""
+    def stages(self, counts: Sequence[Integers], ends: Sequence[End]) -> list[tuple[list[Choice], float]]:
+        """What is drawn, one after the other, and the rate: first the quantiles, then the ends of intervals. Where there are no ends the quantiles have all of ε."""
+        choices = [choice for column in counts for choice in self._quantiles_of(column)]
+        if not ends:
+            return [(choices, self.rate(Fraction(1)))]
+        of_ends = [choice for column in counts for choice in self._choices_of_ends(column, ends)]
+        return [(choices, self.rate(1 - INTERVAL_SHARE)), (of_ends, self.rate(INTERVAL_SHARE))]
+
+    def _quantiles_of(self, counts: Integers) -> list[Choice]:
         below, upto = self._ranks(counts)
         wanted = self._wanted(counts)
-        return [weight * _missed(below, upto, rank) for weight, rank in zip(self.weights, wanted, strict=True)]
+        return [Choice(below, upto, rank, weight) for weight, rank in zip(self.weights, wanted, strict=True)]
 
-    def _errors_of_ends(self, counts: Integers) -> list[Integers]:
-        """The same for the ranks to both sides; the first and the last place are the declared bounds."""
+    def _choices_of_ends(self, counts: Integers, ends: Sequence[End]) -> list[Choice]:
+        """The ranks to both sides. The declared bounds are the first and the last place: they have all ranks up to 0, and all from the last on."""
         below, upto = self._ranks(counts)
-        highest, found = self.denominator * int(counts.sum()), []
-        for weight, margin, middle in zip(self.weights, self.margins, self._wanted(counts), strict=True):
-            for rank in (middle - margin, middle + margin):
-                at_bounds = [max(rank, 0)], [max(highest - rank, 0)]
-                found.append(weight * np.concatenate([at_bounds[0], _missed(below, upto, rank), at_bounds[1]]))
-        return found
+        below = np.concatenate([[-_BEYOND_ALL_RANKS], below, upto[-1:]])
+        upto = np.concatenate([[0], upto, [_BEYOND_ALL_RANKS]])
+        wanted = self._wanted(counts)
+        return [Choice(below, upto, wanted[end.quantile] + end.margin, self.weights[end.quantile]) for end in ends]
 
     def _ranks(self, counts: Integers) -> tuple[Integers, Integers]:
         upto = self.denominator * np.cumsum(counts, dtype=np.int64)
@@ -225,14 +251,35 @@ class JointQuantiles:
         return [int(exact(quantile) * self.denominator) * int(counts.sum()) for quantile in self.quantiles]
 
 
-def _missed(below: Integers, upto: Integers, rank: int) -> Integers:
-    """By how much a rank lies outside of the ranks from `below` to `upto` of each cell."""
-    return np.maximum(np.maximum(below - rank, rank - upto), 0)
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A wanted rank, and the ranks from `below` to `upto` of each cell, both rising. Cells with errors up to a bound are neighbours of each other."""
+
+    below: Integers
+    upto: Integers
+    rank: int
+    weight: int
+
+    def errors(self, first: int = 0, past: int | None = None) -> Integers:
+        """By how much the wanted rank lies outside of the ranks of each cell, weighted; of cells from `first` on, before `past`."""
+        below, upto = self.below[first:past], self.upto[first:past]
+        return self.weight * np.maximum(np.maximum(below - self.rank, self.rank - upto), 0)
+
+    @property
+    def least(self) -> int:
+        """The least error."""
+        return self.weight * max(int(self.below[0]) - self.rank, self.rank - int(self.upto[-1]), 0)
+
+    def within(self, bounds: Any) -> tuple[Any, Any]:
+        """The first cell with an error up to each bound, and the first one after all such cells."""
+        reach = bounds // self.weight
+        return np.searchsorted(self.upto, self.rank - reach), np.searchsorted(self.below, self.rank + reach, "right")
 
 
-def _drawn(errors: Sequence[Integers], rate: float, source: NoiseSource) -> Integers:
-    """A cell for each row of errors."""
-    picked = [_best_of_one(errors[0], rate, source)] if len(errors) == 1 else _best_of_all(errors, rate, source)
+def _drawn(choices: Sequence[Choice], rate: float, source: NoiseSource) -> Integers:
+    """A cell for each choice."""
+    only = len(choices) == 1
+    picked = [_best_of_one(choices[0].errors(), rate, source)] if only else _best_of_all(choices, rate, source)
     return np.array(picked, dtype=np.int64)
 
 
@@ -274,47 +321,56 @@ def _exact_coin(word: int, error: int, rate: float, source: NoiseSource) -> bool
 # Several cells: the largest error first, then a cell within it for each
 
 
-def _best_of_all(errors: Sequence[Integers], rate: float, source: NoiseSource) -> list[int]:
-    """One cell of each row of errors, with probability ∝ exp(−rate·largest error).
+def _best_of_all(choices: Sequence[Choice], rate: float, source: NoiseSource) -> list[int]:
+    """One cell for each choice, with probability ∝ exp(−rate·largest error).
 
     exp(−a·e) is the integral of a·exp(−a·r) over r ≥ e: a bound r with density ∝ exp(−a·r)·Π (cells with errors up to r) is drawn, then a uniform cell
     within it for each. The numbers of cells change at finitely many r only.
     """
     word = int(source.words(1)[0])
-    bound = _bound_by_floats(word, errors, rate)
+    bound = _bound_by_floats(word, choices, rate)
     if bound is None:
-        bound = _bound_by_balls(word, errors, rate, source)
-    within = [np.flatnonzero(row <= bound) for row in errors]
-    return [int(cells[source.integer_below(len(cells))]) for cells in within]
+        bound = _bound_by_balls(word, choices, rate, source)
+    within = [map(int, choice.within(bound)) for choice in choices]
+    return [first + source.integer_below(past - first) for first, past in within]
 
 
-def _steps(errors: Sequence[Integers], most: int) -> tuple[Integers, NDArray[np.integer[Any]]]:
-    """Bounds up to `most` at which a number of cells within them changes, from the least on that has a cell of each row; and these numbers by row."""
-    least = max(int(row.min()) for row in errors)
-    rising = [np.sort(row[row <= most]) for row in errors]
-    bounds = np.unique(np.concatenate([np.array([least]), *(row[np.searchsorted(row, least) :] for row in rising)]))
-    return bounds, np.stack([np.searchsorted(row, bounds, side="right") for row in rising])
+def _steps(choices: Sequence[Choice], most: int) -> tuple[Integers, Integers]:
+    """Bounds up to `most` at which a number of cells within them changes, from the least on that has a cell for each choice; and these numbers by choice."""
+    least = max(choice.least for choice in choices)
+    errors = (choice.errors(*choice.within(most)) for choice in choices)
+    # Empty cells have the error of a neighbour.
+    different = [row[np.diff(row, prepend=-1) != 0] for row in errors]
+    bounds = np.unique(np.concatenate([np.array([least]), *different]))
+    bounds = bounds[np.searchsorted(bounds, least) :]
+    within = (choice.within(bounds) for choice in choices)
+    return bounds, np.stack([past - first for first, past in within])
 
 
-def _bound_by_floats(word: int, errors: Sequence[Integers], rate: float) -> int | None:
-    """The bound that a uniform number, known to 64 bits, draws; None where the error of floats leaves it uncertain."""
-    least = max(int(row.min()) for row in errors)
+def law_of_bounds(choices: Sequence[Choice], rate: float) -> tuple[Integers, Floats]:
+    """The bounds that may be drawn, and with which probability one of them or of those before it is, in floats."""
+    least = max(choice.least for choice in choices)
     # All weights add up to one at least, and those of larger bounds to less than e⁻⁴⁰.
-    reach = (sum(math.log(len(row)) for row in errors) + 40) / rate
-    bounds, within = _steps(errors, least + math.ceil(min(reach, 2.0**61)))
+    reach = (sum(math.log(len(choice.upto)) for choice in choices) + 40) / rate
+    bounds, within = _steps(choices, least + math.ceil(min(reach, 2.0**61)))
     gaps = np.append(np.diff(bounds).astype(np.float64), np.inf)
     logarithms = np.log(within).sum(axis=0) - rate * (bounds - least) + np.log(-np.expm1(-rate * gaps))
     shares = np.cumsum(np.exp(logarithms - logarithms.max()))
-    shares /= shares[-1]
+    return bounds, shares / shares[-1]
+
+
+def _bound_by_floats(word: int, choices: Sequence[Choice], rate: float) -> int | None:
+    """The bound that a uniform number, known to 64 bits, draws; None where the error of floats leaves it uncertain."""
+    bounds, shares = law_of_bounds(choices, rate)
     uniform = word * 2.0**-64
     place = int(np.searchsorted(shares[:-1], uniform))
     nearest = min(abs(uniform - share) for share in (*shares[max(place - 1, 0) : place + 1], 1.0))
     return int(bounds[place]) if nearest > _FLOAT_MARGIN else None
 
 
-def _bound_by_balls(word: int, errors: Sequence[Integers], rate: float, source: NoiseSource) -> int:
+def _bound_by_balls(word: int, choices: Sequence[Choice], rate: float, source: NoiseSource) -> int:
     """The same with certainty: bits are added to the uniform number until it lies in the share of one bound."""
-    bounds, within = _steps(errors, max(int(row.max()) for row in errors))
+    bounds, within = _steps(choices, max(int(choice.errors().max()) for choice in choices))
     bits = 64
     while True:
         with ball_precision(2 * bits + 128):

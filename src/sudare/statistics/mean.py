@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.frames.database_sums import SummedColumn, database_rows, database_sums
-from sudare.frames.rows import changed_source, is_spark
+from sudare.frames.rows import changed_source
 from sudare.frames.sources import row_count
+from sudare.frames.spark_sums import is_spark
 from sudare.frames.table_sums import totals_by_columns
 from sudare.privacy.column_sums import (
     MeanNoise,
@@ -29,18 +30,12 @@ from sudare.privacy.column_sums import (
 from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
-from sudare.privacy.private_estimator import (
-    Bounds,
-    Mechanism,
-    Plan,
-    PrivateEstimator,
-    TensorRule,
-    check_shapes,
-    check_within,
-)
-from sudare.privacy.release_content import Content, unfit
+from sudare.privacy.plans import Mechanism, Plan
+from sudare.privacy.private_estimator import Bounds, PrivateEstimator
+from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, unfit
 from sudare.schema import Number, Schema
 from sudare.schema.frame_conversion import no_rows
+from sudare.statistics.histogram import values_shown
 from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, noise_quantile
 
 Floats = NDArray[np.float64]
@@ -129,6 +124,9 @@ class PrivateMean(PrivateEstimator):
             return "gaussian"
         return mean_noise(columns, guarantee.epsilon, guarantee.delta)
 
+    def _plan_for(self, X: Any, y: Any) -> Plan[Mechanism]:
+        return self.plan(self._summed(self._open(X, reset=True))[0], self.declared_)
+
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute the noisy means."""
         rows, exact = self._summed(self._open(X, reset=True))
@@ -172,12 +170,17 @@ class PrivateMean(PrivateEstimator):
         low, high = natural_bounds(self.declared_)
         mechanism = self.plan(self.n_rows_ or 1, self.declared_).mechanism
         margin = (high - low) * noise_quantile(mechanism, checked_level(level)) / (self.n_rows_ or 1)
-        return {
-            "column": list(self.declared_.features),
-            "mean": self.mean_.tolist(),
-            "mean_low": np.maximum(self.mean_ - margin, low).tolist(),
-            "mean_high": np.minimum(self.mean_ + margin, high).tolist(),
+        numbers = [column for column in self.declared_.features.values() if isinstance(column, Number)]
+        found = {
+            "mean": self.mean_,
+            "mean_low": np.maximum(self.mean_ - margin, low),
+            "mean_high": np.minimum(self.mean_ + margin, high),
         }
+        shown = {
+            name: [values_shown(number, values[[place]])[0] for place, number in enumerate(numbers)]
+            for name, values in found.items()
+        }
+        return {"column": list(self.declared_.features), **shown}
 
     def score(self, X: object, y: object = None) -> float:
         """Minus the mean squared distance to the means, in units of the ranges. Exact: for the owner only."""

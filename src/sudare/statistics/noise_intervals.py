@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from scipy.stats import beta, gamma, norm
 
 from sudare.errors import InvalidParameter
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm
-from sudare.privacy.private_estimator import Calibrated
+from sudare.privacy.plans import Calibrated
 
 Floats = NDArray[np.float64]
 
@@ -47,6 +47,12 @@ def noise_quantile(mechanism: Calibrated, level: float) -> float:
         return mechanism.noise_scale * infinity_norm_quantile(mechanism.dimension, level)
     quantile = gaussian_quantile if isinstance(mechanism, Gaussian) else laplace_quantile
     return mechanism.noise_scale * float(quantile(np.zeros(1), 1, level)[0])
+
+
+def count_interval(counts: NDArray[Any], margin: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The least and the greatest whole count at most `margin` away from noisy ones: none below zero, but where a noisy one is so itself, and none without it."""
+    low, high = np.maximum(np.floor(counts - margin), np.minimum(counts, 0)), np.maximum(np.ceil(counts + margin), 0)
+    return low.astype(np.int64), high.astype(np.int64)
 
 
 @functools.lru_cache(maxsize=128)

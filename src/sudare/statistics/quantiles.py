@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Final, Self
 
@@ -12,16 +14,19 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter
-from sudare.frames.rows import Rows, Tallied, checked_rows, placed
+from sudare.frames.row_reader import checked_rows, placed
+from sudare.frames.rows import Rows, Tallied
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import NEIGHBOURS, Guarantee, Neighbours
 from sudare.privacy.ledger import Account
-from sudare.privacy.private_estimator import Bounds, Plan, PrivateEstimator, TensorRule, check_shapes
-from sudare.privacy.release_content import Content, unfit
+from sudare.privacy.plans import Plan
+from sudare.privacy.private_estimator import Bounds, PrivateEstimator
+from sudare.privacy.release_content import Content, TensorRule, check_shapes, unfit
 from sudare.schema import Number, Schema
 from sudare.schema.column_values import clipped_numbers
 from sudare.schema.frame_conversion import as_table
+from sudare.statistics.histogram import values_shown
 from sudare.statistics.joint_quantiles import Cells, JointQuantiles, checked_quantiles
 
 Integers = NDArray[np.int64]
@@ -61,7 +66,7 @@ class PrivateQuantiles(PrivateEstimator):
     ----------
     epsilon : the promise. It is pure: `delta` must be 0.
     quantiles : which, between 0 and 1 and rising.
-    intervals : whether every quantile comes with an interval that holds the exact one with probability .95. They take a third of ε.
+    intervals : whether every quantile comes with an interval that holds the exact one for .95. They take a quarter of ε.
     quantile_of : names of number columns; all that the schema declares if it is left out.
     bounds, schema, account, random_state : as in PrivateMean.
     neighbours : "replace-one" (the number of rows is public) or "add-remove" (it is not).
@@ -150,7 +155,8 @@ class PrivateQuantiles(PrivateEstimator):
         counts = np.split(rows.total(partial(_counts, sizes)), np.cumsum(sizes)[:-1])
         passage = self._enter(plan)
         self.n_rows_ = rows.count if self.neighbours == "replace-one" else None
-        self._set(plan.mechanism.chosen(counts, passage.noise))
+        # Where the number of rows is secret, it is taken to be large.
+        self._set(plan.mechanism.chosen(counts, passage.noise, self.n_rows_ or math.inf))
         self._seal()
         return self
 
@@ -170,7 +176,7 @@ class PrivateQuantiles(PrivateEstimator):
             rows = checked_rows(X, arrays_of, declared, cluster=self.cluster)
         else:
             made = arrays_of(table)
-            rows = placed(replace(Rows.held(*made.arrays), tally=made.tally), self.cluster)
+            rows = placed(Rows.held(*made.arrays, tally=made.tally), self.cluster)
         self.clipped_ = dict(zip(declared.columns, ([] if rows.tally is None else rows.tally.tolist()), strict=True))
         return rows
 
@@ -190,12 +196,15 @@ class PrivateQuantiles(PrivateEstimator):
         found: dict[str, list[Any]] = {
             "column": [name for name in self.declared_.columns for _ in wanted],
             "quantile": [quantile for _ in self.declared_.columns for quantile in wanted],
-            "value": [value for values in self.quantiles_.values() for value in values.tolist()],
         }
+        of_columns = self._cells_of_columns()
+        shown = {"value": list(self.quantiles_.values())}
         if self.intervals:
-            drawn = [of.intervals(cells) for of, cells in zip(self._cells_of_columns(), self._cells, strict=True)]
-            found["value_low"] = [value for _, low, _ in drawn for value in low.tolist()]
-            found["value_high"] = [value for _, _, high in drawn for value in high.tolist()]
+            ends = [of.intervals(cells)[1:] for of, cells in zip(of_columns, self._cells, strict=True)]
+            shown |= {"value_low": [low for low, _ in ends], "value_high": [high for _, high in ends]}
+        for name, columns in shown.items():
+            by_column = (values_shown(of.number, values) for of, values in zip(of_columns, columns, strict=True))
+            found[name] = list(itertools.chain.from_iterable(by_column))
         return found
 
     # What is released, and how it is read back

@@ -13,9 +13,10 @@ import pyarrow as pa
 import tomli_w
 from numpy.typing import NDArray
 
-from sudare.errors import InvalidParameter, SchemaError
+from sudare.errors import ColumnMissing, InvalidParameter, SchemaError
 from sudare.frames.person_rows import kept_persons
-from sudare.frames.rows import Arrays, checked_rows
+from sudare.frames.row_reader import checked_rows
+from sudare.frames.rows import Arrays
 from sudare.frames.sources import column_types, is_read_once
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.declared_columns import promise, rows_per_unit
@@ -30,7 +31,7 @@ from sudare.schema import Category, Column, Date, Number, Person, Schema, as_tab
 from sudare.schema.column_values import declared_numbers, holds
 from sudare.schema.declaration import refuse_values_as_names
 from sudare.schema.frame_conversion import refuse_missing_columns, unique_names
-from sudare.schema.toml_document import DRAFT_QUESTIONS, DRAFT_UNKNOWN, write_column
+from sudare.schema.toml_document import DRAFT_QUESTIONS, DRAFT_UNKNOWN, suggestion, write_column
 from sudare.statistics.found_bounds import HISTOGRAMS, Floats, FoundNumber, found_number, least_sum, noise_on_counts
 
 WHAT: Final = "schema draft"
@@ -145,6 +146,12 @@ def planned_draft(
     held = dict(zip(unique_names(types.names), map(holds, types.types), strict=True))
     refuse_values_as_names(list(held), has_header)
     left_out = (*drop, *(() if declared is None else declared.drop))
+    for name in drop:
+        if name not in held:
+            raise ColumnMissing(
+                f"`drop` names {name[:64]!r}, which the table lacks.{suggestion(name, held)}",
+                "Name columns of the table. Nothing was charged.",
+            )
     refuse_missing_columns([*known, *left_out, *([] if owner is None else [owner.column])], list(held))
     used = {name: kind for name, kind in held.items() if name not in left_out}
     if owner is not None:

@@ -23,16 +23,9 @@ from sudare.privacy.column_sums import (
 )
 from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
 from sudare.privacy.ledger import Account
-from sudare.privacy.private_estimator import (
-    Bounds,
-    Mechanism,
-    Plan,
-    PrivateEstimator,
-    TensorRule,
-    check_shapes,
-    check_within,
-)
-from sudare.privacy.release_content import Content, unfit
+from sudare.privacy.plans import Mechanism, Plan
+from sudare.privacy.private_estimator import Bounds, PrivateEstimator
+from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, unfit
 from sudare.schema import Schema
 
 Floats = NDArray[np.float64]

@@ -17,7 +17,8 @@ from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import NEIGHBOURS, Neighbours
 from sudare.privacy.ledger import Account
-from sudare.privacy.private_estimator import Bounds, Plan, PrivateEstimator
+from sudare.privacy.plans import Plan
+from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Content, unfit
 from sudare.schema import Number, Schema
 from sudare.schema.columns import level_text

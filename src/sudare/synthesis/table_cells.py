@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from sudare.array_types import Floats
 from sudare.errors import DataError
-from sudare.frames.rows import Arrays, checked_rows
+from sudare.frames.row_reader import checked_rows
+from sudare.frames.rows import Arrays
 from sudare.frames.sources import is_stored
 from sudare.perturbation.column_perturbation import unsigned_type
 from sudare.schema import Column, Number, Schema, Table, as_table

@@ -7,7 +7,7 @@ says the same bytes. Of a task it keeps the current sum and the one before, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sudare.consortium.network.message_dispatch import STOP, Envelope
@@ -30,6 +30,11 @@ from sudare.sums.keys import PublicKeys
 from sudare.sums.relay_collector import RelayCollector
 from sudare.sums.statements import Statement
 from sudare.sums.wire import packed, unpacked_as
+
+
+def named(names: Iterable[str]) -> str:
+    """The names, in their order."""
+    return ", ".join(sorted(names))
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,28 @@ class RelayedSum(SumSteps[RelayCollector]):
         """Everything signed that was heard or said, in all attempts."""
         return tuple(dict.fromkeys((*self._earlier, *self._party.statements)))
 
+    def situation(self, present: frozenset[str]) -> str:
+        """What the relay waits for in this attempt, or what came of it."""
+        members, count = self._group.members, len(self._group.members)
+        where = f"sum {self.iteration + 1}, attempt {self.number + 1}"
+        if self.is_opened:
+            left = f" (without {named(self.left_out)})" if self.left_out else ""
+            return (
+                f"sum {self.iteration + 1} is done, over {count - len(self.left_out)} of {count} members{left}; no other was asked for since. "
+                "Whether the task has ended its members know: `sudare status`."
+            )
+        if self.is_over:
+            return (
+                f"{where} was given up: it needs {self._group.threshold} of {count} members to its end, and answers that fit. "
+                "Members begin another attempt; if they have stopped, run the task again at every member."
+            )
+        awaited = self._awaited()
+        away = named(awaited - present)
+        silent = named(awaited & present)
+        told = f"{away} (not connected)" if away else ""
+        told += (" and " if away and silent else "") + (f"{silent} (connected, no answer yet)" if silent else "")
+        return f"{where} waits for {told}; it needs {self._group.threshold} of {len(members)} members."
+
     @property
     def is_opened(self) -> bool:
         """Whether there is a total."""
@@ -114,6 +141,7 @@ class RelayedSums(SumActivity):
         self._stopped_by: set[str] = set()
         self._transcripts = Transcripts(store)
         self._kept_at = -1, -1
+        self._notices: list[str] = []
 
     @property
     def finished(self) -> bool:
@@ -149,6 +177,28 @@ class RelayedSums(SumActivity):
         if not isinstance(reason, AgreementMismatch):
             super().stop(reason)
 
+    def situation(self, present: frozenset[str]) -> str:
+        """Where the task stands, for whoever runs the relay: what is waited for, or what came of the last sum."""
+        group, current = self._group, self._sums.get(self.iteration)
+        stopped = self._stopped_by & set(group.members)
+        if len(group.members) - len(stopped) < group.threshold:
+            return f"{named(stopped)} stopped the task; too few are left for a sum. To go on, run it again at every member."
+        if current is not None:
+            return current.situation(present)
+        unknown = frozenset(group.participants) - self._known().keys() - group.signed.keys()
+        if unknown:
+            return (
+                f"the first sum waits for keys of {named(unknown)}: not met yet, and not signed with the agreement. "
+                "Start their nodes, or let them sign again (`sudare consortium sign`) and bring the statements here."
+            )
+        needed = group.dishonest + 1
+        return f"the first sum waits until {needed} of {len(group.members)} members ask for the same; so far: {named(self._asked) or 'nobody'}."
+
+    def notices(self) -> list[str]:
+        """What whoever runs the relay should know, each handed out once."""
+        notices, self._notices = self._notices, []
+        return notices
+
     def _take_up(self, now: float) -> None:
         saved = [self._store.load(f"sum-{place}") for place in (0, 1)]
         found = [unpacked_as(CollectedAttempt, each, SumRequest, Attempt) for each in saved if each is not None]
@@ -182,6 +232,11 @@ class RelayedSums(SumActivity):
                 current.begin(number, None, now, current.statements)
                 self._collect(current)
         elif iteration > self.iteration:
+            if iteration > self.iteration + 1:
+                self._notices.append(
+                    f"members ask for sum {iteration + 1}, and the state folder knows of {self.iteration + 1}: it is empty, an older copy, or another relay "
+                    "collected meanwhile. The sum that members ask for is collected; if votes were cast in it before, that may take another attempt."
+                )
             self._begin_sum(request, Attempt(iteration, number, b""), now)
 
     def _begin_sum(self, request: SumRequest, attempt: Attempt, now: float) -> None:

@@ -1,0 +1,139 @@
+"""The one reader of rows: checked and counted before anything is charged, then given again as often as a learner asks.
+
+A source is a table in memory, which is converted once; files, which are read anew at every pass or, by those who need many, kept; or what comes once, or in any
+order it likes (an iterator of tables, a database, a lazy frame), and is kept (`frames.spool`). With a cluster, workers read the rows and keep them
+(`frames.dask_rows`).
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from sudare.errors import DataError
+from sudare.frames.dask_rows import is_sharded, rows_on, sent
+from sudare.frames.fixed_tree import BLOCK_ROWS as TREE_BLOCK_ROWS
+from sudare.frames.record_source import RecordSource
+from sudare.frames.rows import Arrays, Counts, Rows, Tallied, added, array_width, tallied
+from sudare.frames.source_checks import check_persons, check_unchanged
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, batches, is_stored
+from sudare.frames.sources import source as source_of
+from sudare.frames.spark_sums import is_spark, spark_rows
+from sudare.frames.spool import Spool
+from sudare.schema import Schema, Table
+from sudare.schema.frame_conversion import no_rows
+
+# A public number: rows of a file or database that take more are read anew at every pass.
+MOST_KEPT_BYTES: Final = 2**34
+
+
+def checked_rows(
+    source: Any,
+    arrays_of: Callable[[Any], Arrays | Tallied],
+    schema: Schema | None = None,
+    columns: Sequence[str] | None = None,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+    *,
+    in_memory: bool = False,
+    keep: bool = False,
+    cluster: Any = None,
+) -> Rows:
+    """The rows of a source, all of them read once, so that what is wrong with them is said before anything is charged.
+
+    `arrays_of` makes arrays of a table and raises where a value is not what was declared; `columns` and `schema` say which columns are
+    read. With `in_memory` every source is read only once and held in memory, whatever its size. With `keep` the arrays of a file or database wait
+    for later passes as those of an iterator do, up to a public size, and as long as there is room. With a `cluster` (a client of
+    dask.distributed, or what one can be made from) its workers read and check the rows, and keep them: `arrays_of` is sent there.
+    Raise DataError where there are no rows, PersonRowsExceeded where a person has more than the schema allows: whoever calls this leaves out
+    what is too much first (`sudare.frames.kept_persons`), as every fit does.
+    """
+    if is_spark(source) and not in_memory:
+        return spark_rows(source, arrays_of, schema, columns)
+    if cluster is not None and is_sharded(source):
+        return rows_on(cluster, source, arrays_of, schema, columns, batch_rows)
+    opened = source_of(source)
+
+    def tables() -> Iterator[Table]:
+        return batches(opened, columns, batch_rows, schema)
+
+    if isinstance(opened, HeldTable):
+        check_persons(opened, schema)
+        made = tallied(arrays_of(opened.table))
+        rows = Rows.held(*made.arrays, tally=made.tally)
+    elif opened.is_repeatable and not in_memory:
+        rows = _repeated_rows(
+            opened, lambda: map(tallied, map(arrays_of, tables())), schema, keep=keep and cluster is None
+        )
+    else:
+        rows = _kept_rows(tables(), arrays_of, schema, Spool(math.inf if in_memory else None))
+    if rows.count == 0:
+        raise no_rows()
+    if cluster is None:
+        return rows
+    return sent(cluster, rows.blocks(TREE_BLOCK_ROWS), None if is_stored(source) else rows, rows.tally)
+
+
+def _repeated_rows(
+    opened: RecordSource, read: Callable[[], Iterator[Tallied]], schema: Schema | None, *, keep: bool
+) -> Rows:
+    """Rows that are read anew at every pass, unless they are kept and there is room."""
+    state = opened.state()
+    check_persons(opened, schema)
+
+    def parts(aside: str = "") -> Iterator[Tallied]:
+        check_unchanged(opened, state, aside)
+        return read()
+
+    count, width, tally, spool = 0, 0, None, Spool() if keep else None
+    for part in parts():
+        spool = _with_rows(spool, part.arrays)
+        count, width, tally = count + len(part.arrays[0]), array_width(part.arrays[0]), added(tally, part.tally)
+    check_unchanged(opened, state)
+    if spool is not None and count > 0:
+        return Rows.held(*spool.together(), tally=tally)
+    return Rows(lambda: (part.arrays for part in parts(" What was charged stays charged.")), count, width, tally)
+
+
+def _with_rows(spool: Spool | None, arrays: Arrays) -> Spool | None:
+    """The spool with further rows; None where they would be too many to be kept, or no file has room for them."""
+    if spool is None or spool.bytes + sum(array.nbytes for array in arrays) > MOST_KEPT_BYTES:
+        return None
+    try:
+        spool.append(arrays)
+    except DataError:
+        return None
+    return spool
+
+
+def _kept_rows(
+    tables: Iterator[Table], arrays_of: Callable[[Any], Arrays | Tallied], schema: Schema | None, spool: Spool
+) -> Rows:
+    """Rows that come once, kept for every later pass; persons are counted as they pass."""
+    tallies: list[Counts] = []
+
+    def passing() -> Iterator[Table]:
+        for table in tables:
+            made = tallied(arrays_of(table))
+            spool.append(made.arrays)
+            tallies.append(made.tally)
+            yield table
+
+    passed = passing()
+    if schema is not None:
+        schema.check_person(passed)
+    # Without persons nobody has looked at the tables yet.
+    collections.deque(passed, maxlen=0)
+    if spool.count == 0:
+        raise no_rows()
+    return Rows.held(*spool.together(), tally=np.sum(tallies, axis=0))
+
+
+def placed(rows: Rows, cluster: Any) -> Rows:
+    """The same rows, kept by the workers of a cluster where there is one."""
+    if cluster is None:
+        return rows
+    return sent(cluster, rows.blocks(TREE_BLOCK_ROWS), rows, rows.tally)

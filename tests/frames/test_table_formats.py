@@ -1,0 +1,93 @@
+"""Tables that are lists of files: folders by their names, Datasets, Delta and Iceberg tables, each in its version."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.dataset
+import pyarrow.parquet
+import pytest
+
+from sudare.errors import SourceUnreadable
+from sudare.frames import batches, read, source
+from sudare.privacy.source_identity import covers, given_source, looked_at
+from sudare.schema import Category, Number, Schema
+from tests.frames.test_every_source import visits
+from tests.source_kinds import SOURCES, delta, library
+
+
+def test_a_folder_of_no_files_and_other_things_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "broken" / "month=1").mkdir(parents=True)
+    (tmp_path / "broken" / "month=1" / "a.parquet").write_text("hidden words")
+    for path, says in (("empty", "no data files"), ("broken", "cannot be read as one table")):
+        with pytest.raises(SourceUnreadable, match=says) as refusal:
+            source(tmp_path / path)
+        assert "hidden" not in str(refusal.value)
+
+
+def test_names_in_folders_are_columns(tmp_path: Path) -> None:
+    folder = SOURCES["hive folder"](visits(), tmp_path)
+    assert read(folder, ["part", "age"])["part"].tolist() == ["0"] * 100 + ["1"] * 150
+    for column, kind in ((Number(0, 9), float), (Category((0, 1)), int), (Category(("0", "1")), str)):
+        found = read(folder, ["age", "part"], Schema({"part": column}))["part"].tolist()
+        assert found == list(map(kind, [0] * 100 + [1] * 150))
+    assert read(folder, ["age"], Schema({"part": Number(0, 9)})).names == ("age",)
+
+
+def test_a_dataset_that_cannot_be_read_tells_nothing(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(visits(), tmp_path / "a.parquet")
+    dataset = pyarrow.dataset.dataset(tmp_path / "a.parquet")
+    (tmp_path / "a.parquet").write_text("hidden words")
+    with pytest.raises(SourceUnreadable, match=r"^The dataset cannot be read \(\w+\)") as refusal:
+        list(batches(dataset))
+    assert "hidden" not in str(refusal.value)
+
+
+class TestDelta:
+    def test_only_the_files_of_its_version_are_read(self, tmp_path: Path) -> None:
+        table = delta(visits(), tmp_path)
+        assert len(list(table.glob("*.parquet"))) == 2
+        assert read(table).rows == 250
+        older = library("deltalake").DeltaTable(str(table), version=0)
+        assert read(older).rows == 10
+        found = given_source(older)
+        assert found is not None
+        assert found.text == str(Path(table).resolve())
+        assert len(found.listed) == 1
+
+    def test_deletion_vectors_are_refused(self, tmp_path: Path) -> None:
+        table = delta(visits(), tmp_path)
+        log = sorted((table / "_delta_log").glob("*.json"))[0]
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        for line in lines:
+            if "protocol" in line:
+                features = ["deletionVectors"]
+                line["protocol"] = {
+                    "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features
+                }  # fmt: skip
+        log.write_text("\n".join(map(json.dumps, lines)))
+        with pytest.raises(SourceUnreadable, match="deletion vectors"):
+            read(table)
+
+    def test_partitions_are_columns(self, tmp_path: Path) -> None:
+        library("deltalake").write_deltalake(str(tmp_path / "wards"), visits(), partition_by=["ward"])
+        found = read(tmp_path / "wards", ["ward", "age"])
+        assert found.rows == 250
+        assert set(found["ward"]) == {"north", "south"}
+        identity = given_source(tmp_path / "wards")
+        assert identity is not None
+        assert covers(looked_at(tmp_path / "wards"), identity)
+        assert not covers(looked_at(tmp_path / "wards" / "ward=north"), identity)
+
+
+def test_iceberg_tables_that_are_none(tmp_path: Path) -> None:
+    library("pyiceberg")
+    with pytest.raises(SourceUnreadable, match="no Iceberg table at"):
+        read(f"iceberg:{tmp_path}")
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "v1.metadata.json").write_text("hidden")
+    with pytest.raises(SourceUnreadable, match="cannot be reached") as refusal:
+        read(f"iceberg:{tmp_path}")
+    assert "hidden" not in str(refusal.value)
