@@ -71,7 +71,8 @@ def pure_loss(first: list[Question], second: list[Question]) -> Fraction | float
     """The largest privacy loss of Laplace stages with the same answers, exactly; infinite where the questions differ in kind."""
     if not are_comparable(first, second):
         return math.inf
-    return sum((_l1(a, b) / Fraction(a.scale) for a, b in zip(first, second, strict=True)), Fraction(0))
+    pairs = zip(first, second, strict=True)
+    return sum((int(np.abs(a.values - b.values).sum()) / Fraction(a.scale) for a, b in pairs), Fraction(0))
 
 
 def are_comparable(first: list[Question], second: list[Question]) -> bool:
@@ -79,10 +80,6 @@ def are_comparable(first: list[Question], second: list[Question]) -> bool:
     return len(first) == len(second) and all(
         (a.law, a.scale, a.values.shape) == (b.law, b.scale, b.values.shape) for a, b in zip(first, second, strict=True)
     )
-
-
-def _l1(first: Question, second: Question) -> Fraction:
-    return Fraction(int(np.abs(first.values - second.values).sum()))
 
 
 def _audit(

@@ -131,7 +131,7 @@ class Node:
             "up_seconds": round(self.clock() - self._started_at, 1),
             "members": len(self.agreement.members),
             "present": len(self._present & set(self.agreement.member_names)),
-            "dropped": self._dropped_by_reason(),
+            "dropped": Counter(self.transport.drops.by_reason()) + Counter(self.dispatcher.drops.by_reason()),
             "held_bytes": self.dispatcher.held_bytes,
             "tasks": {name: each.state for name, each in list(self.task_runs.items())},
         }
@@ -307,9 +307,6 @@ class Node:
             self.log.write("message-dropped", peer=sender, kind=reason, count=amount)
         for place in (*self.transport.drops.new_places(), *self.dispatcher.drops.new_places()):
             self.tell(f"a message was dropped because of a fault in sudare, please report: {place}")
-
-    def _dropped_by_reason(self) -> dict[str, int]:
-        return Counter(self.transport.drops.by_reason()) + Counter(self.dispatcher.drops.by_reason())
 
     # What is kept in the state folder
 

@@ -53,16 +53,13 @@ def scored_records(model: MemberModel, tables: Iterable[Table], most: int, each_
         if each_column:
             columns.append(worst_columns(model.attribution(records), model.columns))
         chosen = np.argsort(-block, kind="stable")[:most]
-        found = _highest([*found, *_explained(model, records, block, chosen, position)], most)
+        found += _explained(model, records, block, chosen, position)
+        found = sorted(found, key=lambda strange: (-strange.score, strange.position))[:most]
         scores.append(block)
         position += len(block)
     if not position:
         raise DataError("There are no records to score.", "Give a table with rows.")
     return ScoredRecords(np.concatenate(scores), tuple(found), np.concatenate(columns) if each_column else None)
-
-
-def _highest(found: list[UnusualRecord], most: int) -> list[UnusualRecord]:
-    return sorted(found, key=lambda strange: (-strange.score, strange.position))[:most]
 
 
 def _explained(

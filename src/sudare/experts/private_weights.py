@@ -114,7 +114,8 @@ class PrivateExponentialWeights(PrivateEstimator):
         passage = self._enter(plan)
         self.n_rows_ = len(targets)
         self._set_counts(plan.mechanism.counts([Fraction(total) for total in totals.tolist()], passage.noise))
-        self.expert_set_: ExpertSet | None = _drawn_ones(experts, self.counts_)
+        never_drawn = [number for number, count in enumerate(self.counts_) if not count]
+        self.expert_set_: ExpertSet | None = experts.without(never_drawn)
         self._seal()
         return self
 
@@ -341,10 +342,6 @@ def _are_digests(experts: object) -> bool:
             isinstance(each, str) and len(each) == 64 and not set(each) - set("0123456789abcdef") for each in experts
         )
     )
-
-
-def _drawn_ones(experts: ExpertSet, counts: Counts) -> ExpertSet:
-    return experts.without([number for number, count in enumerate(counts) if not count])
 
 
 def _losses(experts: ExpertSet, rows: Any, targets: Floats, bounds: Interval | None) -> Iterator[Floats]:

@@ -57,10 +57,6 @@ class SmoothProximalPlan:
             )
 
     @property
-    def _trace(self) -> float:
-        return self.curvature.trace or 0.0
-
-    @property
     def _ratio(self) -> float:
         """M/κ."""
         return max(1.0, (self.curvature.smoothness or 0.0) / self.curvature.convexity)
@@ -68,7 +64,7 @@ class SmoothProximalPlan:
     @cached_property
     def spread(self) -> float:
         """√η: half of the trace over the proposals' precision κ + 1/η is the residual that acceptance may have to bear."""
-        wanted = self._trace / (2 * _LARGEST_RESIDUAL) - self.curvature.convexity
+        wanted = (self.curvature.trace or 0.0) / (2 * _LARGEST_RESIDUAL) - self.curvature.convexity
         return 1 / math.sqrt(max(wanted, self.curvature.convexity))
 
     @cached_property

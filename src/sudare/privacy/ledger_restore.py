@@ -49,18 +49,13 @@ def restored(ledger: Ledger, exported: Iterable[Entry], known: Iterable[Head], r
     added = _continued(ledger, list(exported))
     entries = ledger.entries()
     lost = missing_points(entries, points)
-    is_known = points and not lost and not _raises(entries[max(_last(points) + 1, len(entries) - added) :])
+    is_known = points and not lost
+    if is_known:
+        newest = max(max(point.position for point in points) + 1, len(entries) - added)
+        is_known = all(entry.kind != "raise" for entry in entries[newest:])
     closed = () if is_known else _closed(ledger, lost, reason)
     ledger.verify(points)
     return Restoration(added, tuple(lost), closed)
-
-
-def _last(points: list[Head]) -> int:
-    return max(point.position for point in points)
-
-
-def _raises(entries: list[Entry]) -> bool:
-    return any(entry.kind == "raise" for entry in entries)
 
 
 def parsed_export(text: str) -> list[Entry]:

@@ -205,12 +205,9 @@ class Gaussian:
     @cached_property
     def grid(self) -> float:
         """Spacing of the possible outputs: a 2⁻³⁰th of a coordinate's share of sensitivity, or finer; a power of two."""
-        natural = power_of_two_below(self.sensitivity / math.sqrt(self.dimension)) * 2.0**-self._grid_bits
+        bits = gaussian_grid_bits(self.epsilon, self.delta, self.stages)
+        natural = power_of_two_below(self.sensitivity / math.sqrt(self.dimension)) * 2.0**-bits
         return natural if self.integer_grid is None else min(natural, self.integer_grid)
-
-    @property
-    def _grid_bits(self) -> int:
-        return gaussian_grid_bits(self.epsilon, self.delta, self.stages)
 
     @cached_property
     def scale_in_steps(self) -> float:

@@ -50,8 +50,9 @@ def read_declarations(
         raise unfit("a parameter is not a number")
     if parameters["neighbours"] not in relations:
         raise unfit("its neighbours are not those of its learner")
-    rows_are_public = parameters["neighbours"] == "replace-one"
-    if not _is_row_count(parameters["rows"]) if rows_are_public else parameters["rows"] is not None:
+    rows, rows_are_public = parameters["rows"], parameters["neighbours"] == "replace-one"
+    is_row_count = type(rows) is int and 0 < rows < 2**53
+    if not is_row_count if rows_are_public else rows is not None:
         raise unfit("its number of rows is not what its neighbours allow")
     if _SLICE in parameters and (rows_are_public or not _is_slice(parameters[_SLICE])):
         raise unfit("its slice is not one of columns with their values")
@@ -71,7 +72,3 @@ def _is_slice(where: object) -> bool:
         and len(where) > 0
         and not any(text_fault(text) for pair in where.items() for text in pair)
     )
-
-
-def _is_row_count(rows: object) -> bool:
-    return type(rows) is int and 0 < rows < 2**53

@@ -265,12 +265,11 @@ def _cluster(field: Field) -> str:
 
 
 def _policy(section: Field) -> Policy:
-    readers = {"approval": _kinds, "most_epsilon": Field.epsilon, "most_delta": Field.delta}
+    def kinds(field: Field) -> frozenset[str]:
+        return frozenset(item.word(KINDS) for item in field.items())
+
+    readers = {"approval": kinds, "most_epsilon": Field.epsilon, "most_delta": Field.delta}
     return section.built(Policy, {}, readers)
-
-
-def _kinds(field: Field) -> frozenset[str]:
-    return frozenset(item.word(KINDS) for item in field.items())
 
 
 def _transport(section: Field, folder: Path) -> TransportSettings:
