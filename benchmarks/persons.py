@@ -38,7 +38,8 @@ from benchmarks.study_pages import markdown_table
 from sudare.privacy import contribution_bound_selection
 from sudare.privacy.contribution_bound_selection import BoundChoice, bound_epsilon, candidate_bounds
 from sudare.schema import Category, Number, Person, Schema
-from sudare.statistics.grouped_table import GroupedTable, grouped_mechanism
+from sudare.statistics.grouped_noise import grouped_mechanism
+from sudare.statistics.grouped_table import GroupedTable
 
 Draw = Callable[[int], NDArray[np.int64]]
 
