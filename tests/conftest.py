@@ -165,6 +165,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Texts of a megabyte are named by their beginning and length: workers send a test's name several times."""
+    if isinstance(val, str | bytes) and len(val) > 200:
+        return f"{val[:40]!a} of {len(val)}"
+    return None
+
+
 class CoverageOfOwnTests:
     """Coverage of `sudare.privacy` counts while its modules are imported and in its own tests, nowhere else.
 

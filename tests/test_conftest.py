@@ -164,6 +164,20 @@ def test_what_other_tests_happen_to_run_is_not_covered(
     result.stdout.fnmatch_lines([f"TOTAL*{percent}%"])
 
 
+def test_long_texts_make_short_names(pytester: pytest.Pytester) -> None:
+    suite = """
+        import pytest
+
+        @pytest.mark.parametrize("text", ["(" * 300, "(" * 301, "(" * 301, b"x" * 10**6, "short"])
+        def test_text(text):
+            assert text
+    """
+    result = run_suite(pytester, "", "-v", suite=suite)
+    assert result.ret == pytest.ExitCode.OK
+    assert max(map(len, result.outlines)) < 200
+    result.stdout.fnmatch_lines(["*of 300]*", "*of 301*0]*", "*of 301*1]*", "*of 1000000]*", "*[[]short]*"])
+
+
 def test_properties_are_searched_the_same_way_every_time() -> None:
     settings = hypothesis.settings()
     assert settings.derandomize
