@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.resources import Taken, taken
-from benchmarks.table_scans import COLUMNS, PAGE, Outcome, Run, grouped, histograms, markdown, means, outcome, told
+from benchmarks.table_scans import COLUMNS, Outcome, Run, grouped, histograms, means, outcome, told, write_page
 
 ROWS: Final = 2_000_000
 SQLITE_ROWS: Final = 200_000
@@ -102,13 +102,6 @@ def measured(folder: Path, rows: int, sqlite_rows: int, turns: int) -> list[Outc
     return found
 
 
-def write_page(outcomes: list[Outcome], page: Path = PAGE) -> None:
-    """Replace the part between the marks."""
-    before, _, rest = page.read_text("utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    page.write_text(f"{before}{BEGIN}\n\n{markdown(outcomes)}\n\n{END}{after}", "utf-8")
-
-
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.database_scans", description=__doc__)
@@ -120,7 +113,7 @@ def main() -> None:
     outcomes = measured(options.folder, options.rows, options.sqlite_rows, options.turns)
     if (options.rows, options.sqlite_rows) == (ROWS, SQLITE_ROWS):
         RESULTS.write_text(json.dumps([asdict(one) for one in outcomes], indent=2, ensure_ascii=False) + "\n", "utf-8")
-        write_page(outcomes)
+        write_page(outcomes, marks=(BEGIN, END))
 
 
 if __name__ == "__main__":

@@ -337,15 +337,17 @@ def told(compared: Sequence[Compared]) -> str:
     return "\n".join(lines)
 
 
-def markdown(compared: Sequence[Compared], covered: Sequence[Coverage], seconds: float, repeats: int) -> str:
-    """The tables for the page."""
+def markdown(
+    compared: Sequence[Compared], covered: Sequence[Coverage], seconds: float, repeats: int, of_quartiles: int
+) -> str:
+    """The tables for the page; `of_quartiles` is how often quartiles were drawn."""
     kinds = list(covered[0].shares)
     lines = [
         "| mean absolute error, ε = 1 | relation | ours | OpenDP 0.16 | the same, centred by hand | diffprivlib 0.6.6 |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
         told(compared),
         "",
-        f"| share of intervals that hold, {repeats:,} repeats | {' | '.join(kinds)} |",
+        f"| share of intervals that hold, {repeats:,} repeats ({of_quartiles:,} of quartiles) | {' | '.join(kinds)} |",
         f"| --- |{' ---: |' * len(kinds)}",
         *(
             f"| {one.table} | {' | '.join(f'{one.shares[kind]:.3f}' if kind in one.shares else '–' for kind in kinds)} |"
@@ -369,23 +371,18 @@ def main() -> None:
     parser.add_argument(
         "--repeats", type=int, default=REPEATS, help="of ours; other than the usual, nothing is written"
     )
-    parser.add_argument("--intervals-only", action="store_true", help="measure intervals again and keep all else")
-    options = parser.parse_args()
-    repeats = options.repeats
+    repeats = parser.parse_args().repeats
     work, others = adult(), generated()
-    if options.intervals_only:
-        kept = json.loads(RESULTS.read_text("utf-8"))
-        compared, seconds = [Compared(**one) for one in kept["compared"]], kept["seconds"]
-    else:
-        compared, seconds = comparisons(work, others, repeats), seconds_of_a_table(work)
+    compared, seconds = comparisons(work, others, repeats), seconds_of_a_table(work)
     covered = [coverage(each, repeats) for each in (work, *others)]
     spread = [each.with_ties_spread() for each in (work, *others) if each.whole]
     covered += [Coverage(each.name, {"quartiles": coverage_of_quartiles(each, repeats)}) for each in spread]
-    text = markdown(compared, covered, seconds, repeats)
+    text = markdown(compared, covered, seconds, repeats, repeats)
     print(text)
     if repeats == REPEATS:
         written = {
             "repeats": repeats,
+            "repeats_of_quartiles": repeats,
             "compared": [asdict(one) for one in compared],
             "coverage": [asdict(one) for one in covered],
             "seconds": seconds,

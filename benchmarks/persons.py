@@ -17,7 +17,6 @@ import itertools
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -34,11 +33,13 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from benchmarks.peers import ROOT
+from benchmarks.resources import peak_bytes
 from benchmarks.study_pages import markdown_table
 from sudare.privacy import contribution_bound_selection
 from sudare.privacy.contribution_bound_selection import BoundChoice, bound_epsilon, candidate_bounds
 from sudare.schema import Category, Number, Person, Schema
-from sudare.statistics.grouped_table import GroupedTable, grouped_mechanism
+from sudare.statistics.grouped_noise import grouped_mechanism
+from sudare.statistics.grouped_table import GroupedTable
 
 Draw = Callable[[int], NDArray[np.int64]]
 
@@ -280,8 +281,8 @@ def within(what: str, path: str) -> dict[str, float]:
     model = GroupedTable(1.0, schema=schema, by=["ward"], mean_of=["days", "age"], random_state=0).fit(path)
     if what == "fit":
         cut = model.cut_rows_
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"processor seconds": round(time.process_time() - start, 1), "peak MB": round(peak), "cut rows": cut}
+    seconds, megabytes = time.process_time() - start, peak_bytes() / 2**20
+    return {"processor seconds": round(seconds, 1), "peak MB": round(megabytes), "cut rows": cut}
 
 
 def page_text(found: dict[str, Any]) -> str:
@@ -312,16 +313,15 @@ def page_text(found: dict[str, Any]) -> str:
         "both",
     ]
     parts = [markdown_table(headings, rows)]
-    if "memory" in found:
-        of_memory = [
-            [name, f"{each['processor seconds']:.1f} s", f"{each['peak MB']:,} MB", f"{each['cut rows']:,}"]
-            for name, each in found["memory"].items()
-            if isinstance(each, dict)
-        ]
-        parts.append(
-            f"A table of counts and two means by group of {found['memory']['rows']:,} rows in Parquet, at most three of a person kept (fit), and of all rows without persons (read):\n\n"
-            + markdown_table(["table", "processor time", "peak memory", "rows left out"], of_memory)
-        )
+    of_memory = [
+        [name, f"{each['processor seconds']:.1f} s", f"{each['peak MB']:,} MB", f"{each['cut rows']:,}"]
+        for name, each in found["memory"].items()
+        if isinstance(each, dict)
+    ]
+    parts.append(
+        f"A table of counts and two means by group of {found['memory']['rows']:,} rows in Parquet, at most three of a person kept (fit), and of all rows without persons (read):\n\n"
+        + markdown_table(["table", "processor time", "peak memory", "rows left out"], of_memory)
+    )
     return "\n\n".join(parts) + "\n"
 
 
@@ -337,7 +337,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.persons")
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--page", action="store_true")
-    parser.add_argument("--no-memory", action="store_true", help="Keep the committed numbers of memory.")
     parser.add_argument("--within", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.within:
@@ -347,11 +346,8 @@ def main() -> None:
         tuned()
         return
     if not arguments.page:
-        committed = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-        found = {"judged": judged(), "memory": committed.get("memory") if arguments.no_memory else memory()}
-        RESULTS.write_text(
-            json.dumps({name: value for name, value in found.items() if value}, indent=1) + "\n", "utf-8"
-        )
+        found = {"memory": memory(), "judged": judged()}
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     write_page()
     print(page_text(json.loads(RESULTS.read_text("utf-8"))))
 

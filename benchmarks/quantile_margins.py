@@ -3,14 +3,17 @@
     python -m benchmarks.quantile_margins
 
 Columns are made up, and none of them is in benchmarks/grouped_statistics.py, where the choice is judged. A table has ε = ¾ for its quantiles, as one by group with quartiles and counts at ε = 1.
+Written to benchmarks/quantile_margins.json and to the page proofs/quantiles.md.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -35,6 +38,9 @@ SHAPES: Final[dict[str, Callable[[np.random.Generator, int], Floats]]] = {
 ROWS: Final = (100, 300, 1000, 3000, 10_000)
 WANTED: Final = ((0.5,), (0.25, 0.5, 0.75), tuple(place / 10 for place in range(1, 10)))
 GROUPS: Final = 32
+RESULTS: Final = Path(__file__).with_name("quantile_margins.json")
+PAGE: Final = Path(__file__).resolve().parent.parent / "proofs" / "quantiles.md"
+BEGIN, END = "<!-- quantile margins: written by their command -->", "<!-- end of quantile margins -->"
 
 
 def coverages(mechanism: JointQuantiles, counts: Integers, exact: Sequence[int]) -> Floats:
@@ -74,17 +80,30 @@ def coverage(quantiles: tuple[float, ...], neighbours: str, rows: int, shape: st
 
 
 def main() -> None:
-    """Print the mean and the least of all columns, for several choices of the constants."""
+    """Measure all columns for several choices of the constants, print, write."""
     cases = list(itertools.product(WANTED, NEIGHBOURS, ROWS, SHAPES))
-    print("| ends beyond | margins needed | share of ε | median | quartiles | deciles | all | least |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    measured = []
     for beyond, needed, share in ((1, 1.5, 4), (2, 1, 4), (2, 1.5, 4), (2, 1.5, 3), (3, 1.5, 4)):
         joint_quantiles.ENDS_BEYOND, joint_quantiles.MARGINS_NEEDED = float(beyond), float(needed)
         joint_quantiles.INTERVAL_SHARE = Fraction(1, share)  # type: ignore[misc]
         found = {case: coverage(*case) for case in cases}
         means = [np.mean([each for case, each in found.items() if case[0] == wanted]) for wanted in WANTED]
-        told = " | ".join(f"{mean:.3f}" for mean in (*means, np.mean(list(found.values())), min(found.values())))
-        print(f"| {beyond} | {needed} | 1/{share} | {told} |", flush=True)
+        numbers = map(float, (*means, np.mean(list(found.values())), min(found.values())))
+        constants = {"ends beyond": str(beyond), "margins needed": str(needed), "share of ε": f"1/{share}"}
+        measured.append(
+            {**constants, **dict(zip(("median", "quartiles", "deciles", "all", "least"), numbers, strict=True))}
+        )
+    text = markdown(measured)
+    print(text)
+    RESULTS.write_text(json.dumps(measured, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}", "utf-8")
+
+
+def markdown(measured: Sequence[Mapping[str, str | float]]) -> str:
+    """The table for the page."""
+    rows = [[each if isinstance(each, str) else f"{each:.3f}" for each in line.values()] for line in measured]
+    return "\n".join(f"| {' | '.join(row)} |" for row in ([*measured[0]], ["---"] * len(measured[0]), *rows))
 
 
 if __name__ == "__main__":

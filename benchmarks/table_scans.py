@@ -256,11 +256,12 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def write_page(outcomes: Sequence[Outcome], page: Path = PAGE) -> None:
+def write_page(outcomes: Sequence[Outcome], page: Path = PAGE, marks: tuple[str, str] = (BEGIN, END)) -> None:
     """Replace the part between the marks."""
-    before, _, rest = page.read_text("utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    page.write_text(f"{before}{BEGIN}\n\n{markdown(outcomes)}\n\n{END}{after}", "utf-8")
+    begin, end = marks
+    before, _, rest = page.read_text("utf-8").partition(begin)
+    after = rest.partition(end)[2]
+    page.write_text(f"{before}{begin}\n\n{markdown(outcomes)}\n\n{end}{after}", "utf-8")
 
 
 def main() -> None:

@@ -23,54 +23,75 @@ WORDS = (
 BOUNDS = st.one_of(st.integers(-1000, 1000).map(float), st.floats(allow_nan=False, allow_infinity=False))
 
 
+# Hypothesis examines every strategy that is made: those that do not depend on what was drawn are made once.
+FRACTIONS = st.lists(st.floats(0, 1, exclude_min=True, exclude_max=True), max_size=5)
+SCALES = st.none() | st.floats(1e-3, 1e3)
+UNITS = st.none() | NAMES
+CENTRES = st.sampled_from([None, "inside"])
+MISSING = st.sampled_from([None, "centre", "inside"])
+MISSING_OR_INDICATED = st.sampled_from([None, "centre", "inside", "indicator"])
+# Larger whole numbers do not survive the frames that store them as fractions beside a missing value.
+WHOLE = st.integers(1 - 2**53, 2**53 - 1)
+LEVELS: dict[str, st.SearchStrategy[Any]] = {"words": WORDS, "whole numbers": WHOLE, "yes or no": st.booleans()}
+LISTED_LEVELS = {kind: st.lists(found, min_size=2, max_size=5, unique=True) for kind, found in LEVELS.items()}
+FURTHER_LEVELS = {kind: st.one_of(found, WORDS) for kind, found in LEVELS.items()}
+KINDS_OF_LEVELS = st.sampled_from(list(LEVELS))
+KINDS_OF_MISSING_LEVELS = st.sampled_from(["none", "listed", "further"])
+
+
 @st.composite
 def numbers(draw: st.DrawFn, may_indicate: bool = True) -> Number:
     low, high = sorted([draw(BOUNDS), draw(BOUNDS)])
     assume(low < high and math.isfinite(high - low))
-    inside = st.floats(low, high)
-    fractions = draw(st.lists(st.floats(0, 1, exclude_min=True, exclude_max=True), max_size=5))
-    edges = sorted({low + fraction * (high - low) for fraction in fractions} - {low, high})
-    missing: list[st.SearchStrategy[Any]] = [st.none(), st.just("centre"), inside]
+    edges = sorted({low + fraction * (high - low) for fraction in draw(FRACTIONS)} - {low, high})
+    centre, scale = draw(CENTRES), draw(SCALES)
+    missing: Any = draw(MISSING_OR_INDICATED if may_indicate else MISSING)
     return Number(
         low,
         high,
-        centre=draw(st.none() | inside),
-        scale=draw(st.none() | st.floats(1e-3, 1e3).map(lambda factor: min(factor * (high - low), 1e308) or 5e-324)),
+        centre=None if centre is None else draw(st.floats(low, high)),
+        scale=None if scale is None else min(scale * (high - low), 1e308) or 5e-324,
         bins=tuple(edge for edge in edges if low < edge < high) or None,
-        unit=draw(st.none() | NAMES),
-        missing=draw(st.one_of(*missing, st.just("indicator")) if may_indicate else st.one_of(*missing)),
+        unit=draw(UNITS),
+        missing=draw(st.floats(low, high)) if missing == "inside" else missing,
     )
 
 
 @st.composite
 def levels(draw: st.DrawFn) -> tuple[tuple[Level, ...], Level | None]:
     """The listed values and the category of missing values."""
-    # Larger whole numbers do not survive the frames that store them as fractions beside a missing value.
-    whole = st.integers(1 - 2**53, 2**53 - 1)
-    kinds: list[st.SearchStrategy[Any]] = [WORDS, whole, st.booleans()]
-    kind = draw(st.sampled_from(kinds))
-    values = tuple(draw(st.lists(kind, min_size=2, max_size=5, unique=True)))
-    further = st.one_of(kind, WORDS).filter(
-        lambda level: str(level).lower() not in [str(value).lower() for value in values]
-    )
-    return values, draw(st.one_of(st.none(), st.sampled_from(values), further))
+    kind = draw(KINDS_OF_LEVELS)
+    values = tuple(draw(LISTED_LEVELS[kind]))
+    match draw(KINDS_OF_MISSING_LEVELS):
+        case "none":
+            return values, None
+        case "listed":
+            return values, draw(st.sampled_from(values))
+    further = draw(FURTHER_LEVELS[kind])
+    assume(str(further).lower() not in [str(value).lower() for value in values])
+    return values, further
 
 
 CATEGORIES = levels().map(lambda drawn: Category(*drawn))
 LABELS = levels().map(lambda drawn: Label(*drawn))
 
 
+COLUMNS = st.dictionaries(NAMES, st.one_of(numbers(), CATEGORIES), min_size=1, max_size=4)
+TARGETS = numbers(may_indicate=False)
+KINDS_OF_TARGETS = st.sampled_from(["no target", "label", "number"])
+
+
 @st.composite
 def schemas(draw: st.DrawFn) -> Schema:
-    columns: dict[str, Column] = draw(st.dictionaries(NAMES, st.one_of(numbers(), CATEGORIES), min_size=1, max_size=4))
+    columns: dict[str, Column] = draw(COLUMNS)
     others = NAMES.filter(lambda name: name not in columns)
     target = None
-    match draw(st.sampled_from(["no target", "label", "number"])):
+    match draw(KINDS_OF_TARGETS):
         case "label":
             columns[draw(others)] = draw(LABELS)
         case "number":
             target = draw(others)
-            columns[target] = draw(numbers(may_indicate=False))
+            columns[target] = draw(TARGETS)
     person = draw(st.none() | st.builds(Person, others, st.integers(1, 10**6)))
     try:
         return Schema(columns, person, target)

@@ -25,7 +25,7 @@ def test_the_page_is_filled(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nnothing yet\n{END}\nafter")
     line = Compared("median", "replace-one", 1.0, {"OpenDP": 2.0})
-    grouped.write_page(grouped.markdown([line], [Coverage("table", {"counts": 0.95})], 0.1, 1000), page)
+    grouped.write_page(grouped.markdown([line], [Coverage("table", {"counts": 0.95})], 0.1, 1000, 1000), page)
     assert "| median | replace-one | 1 | 2 | – | – |" in page.read_text()
     assert "nothing yet" not in page.read_text()
 
@@ -34,5 +34,5 @@ def test_the_page_has_the_committed_numbers() -> None:
     found = json.loads(RESULTS.read_text("utf-8"))
     compared = [Compared(**one) for one in found["compared"]]
     covered = [Coverage(**one) for one in found["coverage"]]
-    text = grouped.markdown(compared, covered, found["seconds"], found["repeats"])
+    text = grouped.markdown(compared, covered, found["seconds"], found["repeats"], found["repeats_of_quartiles"])
     assert f"{BEGIN}\n\n{text}\n\n{END}" in PAGE.read_text("utf-8")

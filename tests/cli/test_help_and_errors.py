@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from sudare.cli.main import app
 from sudare.consortium import Agreement, Identity
 from sudare.errors import AgreementMismatch, SudareError, every_error
-from tests.cli.conftest import FIT_MEAN, Sudare
+from tests.cli.conftest import FIT_MEAN, Sudare, command_tree
 from tests.consortium.documents import DOCUMENT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +28,7 @@ def commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
         yield from commands(child, (*path, name))
 
 
-ALL = list(commands(typer.main.get_command(app), ("sudare",)))
+ALL = list(commands(command_tree(app), ("sudare",)))
 # Groups that only hold commands; `budget` alone shows.
 BARE_GROUPS = {("sudare",), ("sudare", "schema"), ("sudare", "key"), ("sudare", "consortium"), ("sudare", "risk")}
 

@@ -127,6 +127,9 @@ def test_separators_and_decimal_marks(text: str, separator: str | None, point: s
         ('"3,5"', "decimal comma"),
         ("¥1200", "currency"),
         ("12%", "unit"),
+        ("2026-11-16", 'kind = "date"'),
+        ("16.11.2026", 'kind = "date"'),
+        ("2026年11月16日", 'kind = "date"'),
         ("many", "cannot be read as numbers"),
     ],
 )

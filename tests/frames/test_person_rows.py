@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sudare.errors import ColumnMissing, DataError, MissingValue
 from sudare.frames import PersonJoin, kept_persons, person_buckets, read, spool
+from sudare.frames.person_buckets import PersonCounts, RowChoice
 from sudare.frames.person_rows import KeptRows, PersonRows, kept_count
 from sudare.frames.sources import SqlSource
 from sudare.schema import Category, Number, Person, Schema
@@ -203,3 +204,30 @@ def test_a_full_disk_is_told(monkeypatch):
     monkeypatch.setattr(spool, "SPOOL_ABOVE_BYTES", 0)
     with pytest.raises(DataError, match="temporary file"):
         kept_persons(iter([visits()]), SCHEMA, KEY)
+
+
+@pytest.mark.parametrize("most_rows", [1, 2, 5])
+def test_tags_that_agree_in_a_word_by_chance_are_told_apart(most_rows):
+    generator = np.random.default_rng(3)
+    # Persons have one first word of two, and rows few own tags: everything is a tie.
+    persons = generator.integers(0, 2, (400, 2), dtype=np.uint64) << np.uint64(63) | np.uint64(7)
+    rows = generator.integers(0, 5, 400, dtype=np.uint64) << np.uint64(60)
+    choice, counts = RowChoice(bytes(16)), PersonCounts()
+    for start in range(0, 400, 90):
+        choice.append(persons[start : start + 90], rows[start : start + 90])
+        counts.append(persons[start : start + 90])
+    kept = np.unpackbits(choice.kept(most_rows))[:400].astype(bool)
+    of_each = {who: np.flatnonzero((persons == who).all(axis=1)) for who in map(tuple, persons)}
+    assert len(of_each) == 4
+    assert all(kept[places].sum() == most_rows for places in of_each.values())
+    assert counts.most() == max(map(len, of_each.values()))
+    assert counts.kept(most_rows) == kept.sum() == 4 * most_rows
+    # The same rows in another order: as many copies of each are kept.
+    again, order = RowChoice(bytes(16)), generator.permutation(400)
+    again.append(persons[order], rows[order])
+    kept_again = np.unpackbits(again.kept(most_rows))[:400].astype(bool)
+    first, second = (
+        Counter(zip(map(tuple, who), own, strict=True))
+        for who, own in ((persons[kept], rows[kept]), (persons[order][kept_again], rows[order][kept_again]))
+    )
+    assert first == second

@@ -31,7 +31,10 @@ def test_what_comes_out_is_what_went_in(sizes, room, dtype, shape):
     for start, end in itertools.pairwise(edges):
         # A view with gaps between its rows, as a column of a wider table is.
         kept.append((np.repeat(matrix[start:end], 2, axis=0)[::2], others[start:end]))
+    parts = [kept.part(number) for number in range(len(sizes))]
     first, second = kept.together()
+    assert all(map(np.array_equal, kept.part(len(sizes) - 1), parts[-1]))
+    np.testing.assert_array_equal(np.concatenate([part for part, _ in parts]), matrix)
     assert kept.count == total
     assert second.dtype == dtype
     np.testing.assert_array_equal(first, matrix)

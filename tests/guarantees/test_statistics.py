@@ -23,7 +23,7 @@ from sudare.privacy.mechanisms import Gaussian, InfinityNorm, Laplace
 from sudare.privacy.plans import Plan
 from sudare.schema import Category, Number, Person, Schema
 from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateStandardScaler
-from sudare.statistics.grouped_table import InfinityNormCells
+from sudare.statistics.grouped_noise import InfinityNormCells
 
 LEARNERS = (PrivateMean, PrivateHistogram, PrivateStandardScaler)
 DELTAS = (0.0, 1e-6)

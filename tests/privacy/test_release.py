@@ -31,9 +31,8 @@ from sudare.errors import (
     SeededNoiseRefused,
     SourceUnreadable,
 )
-from sudare.privacy import Account, Guarantee, Ledger, Release
+from sudare.privacy import Account, Guarantee, Ledger, Release, release_parameters
 from sudare.privacy import ledger as ledger_room
-from sudare.privacy import private_estimator as base_room
 from sudare.privacy import release as room
 from sudare.privacy.accounting import pure_cost
 from sudare.privacy.noise import SeededNoise, SystemNoise
@@ -1227,7 +1226,7 @@ def test_a_planted_leak_is_caught(learner, tmp_path, monkeypatch):
         release_files(learner, "bounds", tmp_path, monkeypatch)
     for path in tmp_path.iterdir():
         path.unlink()
-    monkeypatch.setattr(base_room, "_PARAMETERS", base_room._PARAMETERS | {"clipped"})
+    monkeypatch.setattr(release_parameters, "_NAMES", release_parameters._NAMES | {"clipped"})
     first, second = release_files(learner, "bounds", tmp_path, monkeypatch)
     assert without_payload(first) != without_payload(second)
 

@@ -62,6 +62,13 @@ def test_rounding_does_not_carry_an_array_out_of_its_bounds() -> None:
     assert encoded[1, 0] <= 1
 
 
+def test_a_column_too_narrow_for_edges_has_one_bin() -> None:
+    """Between 0 and the smallest float there is no other."""
+    schema = Schema({"x": Number(0.0, 5e-324)})
+    assert schema.columns["x"].edges == ()
+    assert counted(schema, np.array([[0.0], [5e-324]])).cells.tolist() == [2]
+
+
 def test_a_gap_is_filled_in_the_column_that_has_it() -> None:
     schema = Schema({"x": Number(0, 10, missing="centre"), "y": Number(0, 10, missing=2.0)})
     encoded = encode(schema, np.array([[4.0, np.nan], [11.0, 3.0]]))

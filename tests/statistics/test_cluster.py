@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from sudare.errors import UnknownCategory, WrongType
 from sudare.privacy import Ledger
-from sudare.schema import Category, Number, Schema
+from sudare.schema import Category, Number, Person, Schema
 from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateQuantiles, PrivateStandardScaler
 
 distributed = pytest.importorskip("distributed")
@@ -66,6 +66,20 @@ def test_a_cluster_gives_the_numbers_of_one_process(learner, frame, path, client
         assert there.release_content() == here.release_content()
         assert there.clipped_ == here.clipped_
     assert clone(learner).fit(path).release_content() == here.release_content()
+
+
+@pytest.mark.parametrize("person", [Person("who", 2), Person("who", 100), Person("who", "auto", largest=20)], ids=str)
+def test_persons_are_counted_here_and_cut_before_a_cluster_adds_up(person, frame, client, tmp_path):
+    """Two rows of each are kept, nobody has so many that rows are cut, or the number is chosen."""
+    frame = frame.assign(who=np.random.default_rng(2).integers(0, 900, ROWS))
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=700)
+    schema = Schema(SCHEMA.columns, person)
+    model = GroupedTable(1.0, schema=schema, by=["sex"], mean_of=["days"], random_state=0)
+    here = clone(model).fit(frame)
+    there = clone(model).set_params(cluster=client).fit(tmp_path / "rows.parquet")
+    assert there.release_content() == here.release_content()
+    assert there.cut_rows_ == here.cut_rows_
+    assert (here.cut_rows_ > 0) == (person.most_rows != 100)
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: type(learner).__name__)

@@ -6,10 +6,9 @@ import json
 import re
 from pathlib import Path
 
-import typer
-
 from sudare.cli.main import app
 from sudare.errors import every_error
+from tests.cli.conftest import command_tree
 
 ROOT = Path(__file__).resolve().parents[2]
 UNIT = (ROOT / "deploy" / "sudare-node.service").read_text("utf-8")
@@ -22,7 +21,7 @@ def settings(name: str) -> list[str]:
 
 def check_command(words: list[str]) -> None:
     """The words are a command of ours with options that it has."""
-    command = typer.main.get_command(app).commands[words[0]]  # type: ignore[attr-defined]
+    command = command_tree(app).commands[words[0]]  # type: ignore[attr-defined]
     known = {written for parameter in command.params for written in parameter.opts}
     options = {word for word in words[1:] if word.startswith("--")}
     assert options <= known

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from sudare.cli.main import app
+from tests.cli.conftest import command_tree
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "proofs").glob("*.md"))]
@@ -38,7 +38,7 @@ def unknown_words(command: Any, words: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_on_the_page_exist(page: Path) -> None:
-    whole = typer.main.get_command(app)
+    whole = command_tree(app)
     wrong = {
         line: found
         for line in shown_commands(page)
@@ -48,7 +48,7 @@ def test_commands_on_the_page_exist(page: Path) -> None:
 
 
 def test_the_search_finds_what_is_wrong() -> None:
-    whole = typer.main.get_command(app)
+    whole = command_tree(app)
     assert unknown_words(whole, ["perturbate"]) == ["perturbate"]
     assert unknown_words(whole, ["perturb", "t.csv", "--kk", "2"]) == ["--kk"]
     assert unknown_words(whole, ["consortium", "join", "a.toml", "--name", "east"]) == []

@@ -33,6 +33,8 @@ ENCODING_NAMES: Final = {
     "utf-16-le": "UTF-16 (utf-16-le)",
 }
 BYTE_ORDER_MARKS: Final = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+# A day, or a month of a year, in the usual writings.
+_DATE = re.compile(r"\d{4}[-/年]\d{1,2}([-/月]|$)|\d{4}\.\d{1,2}\.\d|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}$)")
 # A decimal comma, not one between thousands: those have three digits behind them.
 _DECIMAL_COMMA: Final = re.compile(r"\s*[-+]?\d+,(\d{1,2}|\d{4,})\s*")
 _POINT_OR_THOUSANDS: Final = re.compile(r"\s*[-+]?(\d*\.\d+|\d{1,3}([.,]\d{3})+([.,]\d+)?)\s*")
@@ -262,6 +264,11 @@ def why_no_number(cells: Collection[str]) -> tuple[str, str] | None:
             return (
                 "with marks between thousands",
                 f'Say so: --csv "thousands={named}", or CsvFile(path, thousands="{named}") in Python.',
+            )
+        if _DATE.match(bare):
+            return (
+                "that are dates or times",
+                'Declare them: kind = "date", with first, last and, unless they are ISO 8601, format.',
             )
         if any(one.isdigit() and not one.isascii() for one in bare):
             return (

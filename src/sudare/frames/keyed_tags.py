@@ -25,6 +25,9 @@ from sudare.schema.plain_texts import plain_texts
 Words = NDArray[np.uint64]
 
 BLOCK_BYTES = 16
+_NO_BYTES = np.zeros(BLOCK_BYTES, np.uint8)
+# Row n keeps the first n bytes of a block.
+_OWN_BYTES = np.tril(np.full((BLOCK_BYTES + 1, BLOCK_BYTES), 255, np.uint8), -1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,25 +58,18 @@ def person_texts(column: pa.ChunkedArray, name: str) -> pa.Array:
 
 def tags_of_texts(texts: pa.Array, key: bytes) -> Words:
     """Two words for each text; different texts have the same ones with probability 2⁻¹²⁸ · (blocks) · (texts)²."""
-    encoded = texts.dictionary_encode()
-    found = _tags_of_different(encoded.dictionary, key)
-    return found[np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)]
-
-
-def _tags_of_different(texts: pa.Array, key: bytes) -> Words:
     if len(texts) == 0:
         return np.empty((0, 2), np.uint64)
     _, offset_buffer, data_buffer = texts.cast(pa.large_binary()).buffers()
     ends = np.frombuffer(offset_buffer, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
-    starts, lengths = ends[:-1], np.diff(ends)
+    data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)[ends[0] : ends[-1]]
+    windows = np.lib.stride_tricks.sliding_window_view(np.append(data, _NO_BYTES), BLOCK_BYTES)
+    starts, lengths = ends[:-1] - ends[0], np.diff(ends)
     state = encrypted(np.column_stack([lengths.astype(np.uint64), np.zeros(len(texts), np.uint64)]), key)
     for done in range(0, int(lengths.max()), BLOCK_BYTES):
         longer = np.flatnonzero(lengths > done)
-        places = starts[longer, None] + done + np.arange(BLOCK_BYTES)
-        within = places < (starts + lengths)[longer, None]
-        block = np.where(within, data[np.minimum(places, len(data) - 1)], np.uint8(0))
-        state[longer] = encrypted(state[longer] ^ np.ascontiguousarray(block).view(np.uint64), key)
+        block = windows[starts[longer] + done] & _OWN_BYTES[np.minimum(lengths[longer] - done, BLOCK_BYTES)]
+        state[longer] = encrypted(state[longer] ^ block.view(np.uint64), key)
     return state
 
 

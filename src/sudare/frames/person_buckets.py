@@ -6,7 +6,8 @@ without a name, is tags under a key that nobody else has: no person, no value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -81,25 +82,30 @@ class PersonCounts:
 
     def most(self) -> int:
         """How many rows the person with most rows has."""
-        return max((int(counts.max()) for counts in self._counts()), default=0)
+        return max(self._persons_by_rows, default=0)
 
     def kept(self, most_rows: int) -> int:
         """How many rows are left of all persons where at most so many are kept of each."""
-        return sum(int(np.minimum(counts, np.uint64(most_rows)).sum()) for counts in self._counts())
+        return sum(persons * min(rows, most_rows) for rows, persons in self._persons_by_rows.items())
 
     def histogram(self, largest: int) -> NDArray[np.int64]:
         """How many persons have 0, 1, 2, … and more than `largest` rows: largest + 2 counts."""
         found = np.zeros(largest + 2, np.int64)
-        for counts in self._counts():
-            found += np.bincount(np.minimum(counts, np.uint64(largest + 1)).astype(np.int64), minlength=largest + 2)
+        for rows, persons in self._persons_by_rows.items():
+            found[min(rows, largest + 1)] += persons
         return found
 
-    def _counts(self) -> Iterator[Words]:
+    @cached_property
+    def _persons_by_rows(self) -> Counter[int]:
+        """How many persons have so many rows, of all that were counted when this was first asked."""
         self._buckets.flush()
+        found: Counter[int] = Counter()
         for first, last in _spans(self.rows, 1):
             records = self._buckets.span(first, last)
             if len(records):
-                yield _counted(records[:, :2], records[:, 2])[1]
+                rows, persons = np.unique(_counted(records[:, :2], records[:, 2])[1], return_counts=True)
+                found.update(dict(zip(rows.tolist(), persons.tolist(), strict=True)))
+        return found
 
 
 class RowChoice:
@@ -122,25 +128,27 @@ class RowChoice:
         self._buckets.flush()
         kept = np.ones(self.rows, np.bool_)
         for first, last in _spans(self.rows, ROW_BUCKETS):
+            # At once where rows are few, and then not made again.
+            step = last - first if self._buckets.rows_in(first, last) <= CHUNK_ROWS else 1
+            part = lru_cache(maxsize=1)(self._part)
             limits = np.empty((0, 4), np.uint64)
-            for records, priorities in self._parts(first, last):
-                both = np.column_stack([records[:, :2], priorities])
-                limits = _least(np.concatenate([limits, both]), most_rows)
+            for number in range(first, last, step):
+                records, priorities = part(number, number + step)
+                limits = _least(np.concatenate([limits, np.column_stack([records[:, :2], priorities])]), most_rows)
             largest = _last_of_each(limits)
-            for records, priorities in self._parts(first, last):
+            for number in range(first, last, step):
+                records, priorities = part(number, number + step)
                 cut = _above(records[:, :2], priorities, largest)
                 kept[records[cut, 3].astype(np.int64)] = False
         return np.packbits(kept)
 
-    def _parts(self, first: int, last: int) -> Iterator[tuple[Words, Words]]:
-        """The rows of these buckets with their priorities: at once where they are few. Copies of a row are always in one part."""
-        step = last - first if self._buckets.rows_in(first, last) <= CHUNK_ROWS else 1
-        for number in range(first, last, step):
-            records = self._buckets.span(number, number + step)
-            if len(records):
-                ordered = records[np.lexsort((records[:, 2], records[:, 1], records[:, 0]))]
-                copies = _place_in_group(begins_group(ordered[:, :3]))
-                yield ordered, copy_priorities(ordered[:, 2], copies, self._key)
+    def _part(self, first: int, last: int) -> tuple[Words, Words]:
+        """The rows of these buckets with their priorities. Copies of a row are always in one bucket."""
+        records = self._buckets.span(first, last)
+        # By the rows' own tags, which follow from their persons' as well: equal ones are copies.
+        ordered = records[_order(records[:, [2, 0, 1]], is_stable=True)]
+        copies = _place_in_group(begins_group(ordered[:, :3]))
+        return ordered, copy_priorities(ordered[:, 2], copies, self._key)
 
 
 def _spans(rows: int, inner: int) -> list[tuple[int, int]]:
@@ -157,8 +165,9 @@ def sequence_check(persons: Words, start: int, before: int) -> int:
 
 def bucket_order(buckets: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The places of records sorted by their buckets, and where each of so many buckets begins and the last one ends."""
-    order = np.argsort(buckets, kind="stable")
-    return order, np.searchsorted(buckets[order], np.arange(count + 1)).astype(np.int64)
+    # Numbers of few bits are sorted fastest.
+    order = np.argsort(buckets.astype(np.min_scalar_type(count)), kind="stable")
+    return order, np.append(0, np.cumsum(np.bincount(buckets, minlength=count)))
 
 
 def first_bits(words: Words, buckets: int) -> NDArray[np.int64]:
@@ -169,8 +178,26 @@ def first_bits(words: Words, buckets: int) -> NDArray[np.int64]:
 def begins_group(ordered: Words) -> NDArray[np.bool_]:
     """Where a row differs from the one before it."""
     first = np.ones(len(ordered), np.bool_)
-    first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    first[1:] = ordered[1:, 0] != ordered[:-1, 0]
+    for word in range(1, ordered.shape[1]):
+        first[1:] |= ordered[1:, word] != ordered[:-1, word]
     return first
+
+
+def _order(rows: Words, *, is_stable: bool = False) -> NDArray[np.int64]:
+    """The order of rows by their words; equal ones as they came if `is_stable`.
+
+    First words are pseudo-random: sorting by them is enough unless different rows have one by chance.
+    """
+    order = np.argsort(rows[:, 0])
+    ordered = rows[order]
+    is_tie = ordered[1:, 0] == ordered[:-1, 0]
+    if is_tie.any():
+        if (begins_group(ordered)[1:] & is_tie).any():
+            return np.lexsort(rows.T[::-1])
+        if is_stable:
+            return np.argsort(rows[:, 0], kind="stable")
+    return order
 
 
 def _place_in_group(is_first: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -181,14 +208,21 @@ def _place_in_group(is_first: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 def _counted(persons: Words, counts: Words) -> tuple[Words, Words]:
     """The different persons, and the sum of the counts of each."""
-    order = np.lexsort((persons[:, 1], persons[:, 0]))
-    ordered, is_first = persons[order], begins_group(persons[order])
+    order = _order(persons)
+    ordered = persons[order]
+    is_first = begins_group(ordered)
     return ordered[is_first], np.add.reduceat(counts[order], np.flatnonzero(is_first))
 
 
 def _least(limits: Words, most_rows: int) -> Words:
     """Of each person the rows with the least priorities, sorted by person and priority."""
-    ordered: Words = limits[np.lexsort((limits[:, 3], limits[:, 2], limits[:, 1], limits[:, 0]))]
+    by_person = limits[_order(limits[:, :2])]
+    numbers = np.cumsum(begins_group(by_person[:, :2])).astype(np.uint64)
+    # One word to sort by: the number of a person, and the first bits of a priority.
+    bits = np.uint64(len(numbers).bit_length())
+    ordered: Words = by_person[
+        _order(np.column_stack([numbers << (64 - bits) | by_person[:, 2] >> bits, numbers, by_person[:, 2:]]))
+    ]
     return ordered[_place_in_group(begins_group(ordered[:, :2])) < most_rows]
 
 
@@ -199,16 +233,15 @@ def _last_of_each(limits: Words) -> Words:
 
 
 def _above(persons: Words, priorities: Words, last: Words) -> NDArray[np.bool_]:
-    """Whether each row, sorted by person, has a priority above the last kept one of its person."""
-    is_first = begins_group(persons)
-    own = persons[is_first]
-    together = np.concatenate([last[:, :2], own])
-    order = np.lexsort((np.arange(len(together)), together[:, 1], together[:, 0]))
-    # Each of `own` follows its person in `last`, because all persons of the bucket are there.
-    positions = np.empty(len(together), np.int64)
-    positions[order] = np.cumsum(order < len(last)) - 1
-    limit = last[positions[len(last) :]][np.cumsum(is_first) - 1]
-    above: NDArray[np.bool_] = (priorities[:, 0] > limit[:, 2]) | (
-        (priorities[:, 0] == limit[:, 2]) & (priorities[:, 1] > limit[:, 3])
+    """Whether each row has a priority above the last kept one of its person, of whom there is one in `last`."""
+    together = np.concatenate([last[:, :2], persons])
+    order = _order(together)
+    numbers = np.empty(len(together), np.int64)
+    numbers[order] = np.cumsum(begins_group(together[order])) - 1
+    limits = np.empty((len(last), 2), np.uint64)
+    limits[numbers[: len(last)]] = last[:, 2:]
+    limit = limits[numbers[len(last) :]]
+    above: NDArray[np.bool_] = (priorities[:, 0] > limit[:, 0]) | (
+        (priorities[:, 0] == limit[:, 0]) & (priorities[:, 1] > limit[:, 1])
     )
     return above

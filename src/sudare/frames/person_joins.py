@@ -29,7 +29,7 @@ JOIN_BUCKETS: Final = 64
 # Rows of one side that are sorted into buckets at once.
 CHUNK_ROWS: Final = 2**18
 
-Places = list[list[slice]]
+Places = list[list[int]]
 
 
 class PersonJoin(MadeSource):
@@ -81,7 +81,7 @@ class PersonJoin(MadeSource):
                 for part in _joined(self._together(left), self._together(right), self._person.column, batch_rows):
                     yield from pieces(selected(Table(part), columns, schema), batch_rows)
 
-    def _together(self, places: list[slice]) -> pa.Table:
+    def _together(self, places: list[int]) -> pa.Table:
         return pa.concat_tables([self._spool.get(place) for place in places], promote_options="permissive")
 
     @cached_property

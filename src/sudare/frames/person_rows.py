@@ -206,7 +206,7 @@ class WaitingTables(MadeSource):
 
     origins: tuple[object, ...] = ()
     _spool: TableSpool = field(default_factory=TableSpool)
-    _places: list[slice] = field(default_factory=list)
+    _places: list[int] = field(default_factory=list)
 
     def append(self, table: pa.Table) -> None:
         """Add rows below the others."""

@@ -52,6 +52,10 @@ class Spool:
         """All rows; those in files are paged in as they are looked at."""
         return tuple(stack.together() for stack in self._stacks)
 
+    def part(self, number: int) -> tuple[NDArray[Any], ...]:
+        """The rows that were added as part `number`, from 0."""
+        return tuple(stack.part(number) for stack in self._stacks)
+
 
 class _Stack:
     """Arrays of one shape and type but for their length, one below the other."""
@@ -59,10 +63,11 @@ class _Stack:
     def __init__(self) -> None:
         self._held: list[NDArray[Any]] = []
         self._file: IO[bytes] | None = None
-        self._rows = 0
+        # Where each part ends; nothing is before the first.
+        self._ends = [0]
 
     def append(self, array: NDArray[Any], *, to_file: bool) -> None:
-        self._rows += len(array)
+        self._ends.append(self._ends[-1] + len(array))
         self._shape, self._dtype = array.shape[1:], array.dtype
         self._held.append(array)
         if to_file:
@@ -76,27 +81,33 @@ class _Stack:
 
     def together(self) -> NDArray[Any]:
         if self._file is not None:
-            return np.asarray(np.memmap(self._file, dtype=self._dtype, mode="r", shape=(self._rows, *self._shape)))
+            return np.asarray(np.memmap(self._file, dtype=self._dtype, mode="r", shape=(self._ends[-1], *self._shape)))
         if len(self._held) > 1:
             self._held = [np.concatenate(self._held)]
         return self._held[0]
+
+    def part(self, number: int) -> NDArray[Any]:
+        if len(self._held) == len(self._ends) - 1:
+            return self._held[number]
+        return self.together()[self._ends[number] : self._ends[number + 1]]
 
 
 class TableSpool:
     """Tables that wait, as streams of Arrow."""
 
     def __init__(self) -> None:
-        self._spool = Spool(what="The rows do")
+        self._spool, self._count = Spool(what="The rows do"), 0
 
-    def put(self, table: pa.Table) -> slice:
-        """The place of a table. Raise DataError where it fits neither into memory nor into the temporary folder."""
-        sink, start = pa.BufferOutputStream(), self._spool.count
+    def put(self, table: pa.Table) -> int:
+        """The number of a table. Raise DataError where it fits neither into memory nor into the temporary folder."""
+        sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as stream:
             stream.write(table)
         self._spool.append((np.frombuffer(sink.getvalue(), np.uint8),))
-        return slice(start, self._spool.count)
+        self._count += 1
+        return self._count - 1
 
-    def get(self, place: slice) -> pa.Table:
-        """The table at a place."""
-        (streams,) = self._spool.together()
-        return pa.ipc.open_stream(pa.py_buffer(streams[place])).read_all()
+    def get(self, number: int) -> pa.Table:
+        """The table with this number."""
+        (stream,) = self._spool.part(number)
+        return pa.ipc.open_stream(pa.py_buffer(stream)).read_all()

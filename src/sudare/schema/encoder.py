@@ -133,7 +133,8 @@ def counts_between(values: Floats, edges: tuple[float, ...]) -> Codes:
     for rows in row_slices(len(values), 1):
         block = values[rows]
         reached[0] += len(block)
-        reached[1:-1] += [int(np.count_nonzero(block >= edge)) for edge in edges]
+        # A list without edges would be one of floats.
+        reached[1:-1] += np.array([np.count_nonzero(block >= edge) for edge in edges], dtype=np.int64)
     counts: Codes = reached[:-1] - reached[1:]
     return counts
 

@@ -35,6 +35,8 @@ DRAFT_HEADING = """\
 # Bounds taken from the data would tell about the data. Values outside the bounds are clipped.
 # Columns that are not used: remove them here, and list them in drop = ["..."] at the top. The column to predict: kind = "label" with classes = [...],
 # or, for a number, a section [target] with column = "...".
+# Numbers that are text here because of how they are written (1,234 or １２３): draft again with --csv thousands=, or --csv tidy=yes.
+# Dates that are: kind = "date" with first, last and how they are written, format = "%d.%m.%Y".
 # Where values may be missing: missing = "centre", "indicator" or a number; for a category the value that gaps count as.
 # If several rows can belong to one person: a section [person] with column = "..." and most_rows = how many of them are kept at most
 # (noise grows with it), or most_rows = "auto" with largest = the most that may be kept.

@@ -13,27 +13,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
-from sudare.frames.database_sums import SummedColumn, database_sums
 from sudare.frames.row_reader import checked_rows
 from sudare.frames.rows import Rows, Tallied
 from sudare.frames.table_sums import total_over_tables
-from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
-from sudare.privacy.column_sums import l2_sensitivity
+from sudare.privacy.accounting import decimal_down, exact
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import NEIGHBOURS, Neighbours, checked_delta
 from sudare.privacy.ledger import Account
-from sudare.privacy.mechanisms import Gaussian, InfinityNorm, Laplace
-from sudare.privacy.noise import NoiseSource
 from sudare.privacy.plans import Plan
 from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, on_grid, unfit
 from sudare.schema import Category, Column, Date, Label, Number, Schema
-from sudare.schema.blockwise_encoding import EncodedColumn
-from sudare.schema.column_values import clipped_numbers, declared_numbers
+from sudare.schema.column_values import clipped_numbers
 from sudare.schema.encoder import level_positions
 from sudare.schema.frame_conversion import as_table, no_rows
 from sudare.schema.toml_document import suggestion
-from sudare.statistics.histogram import LARGEST_COUNT, group_levels, values_shown
+from sudare.statistics.group_sums import (
+    STEP,
+    Groups,
+    GroupSums,
+    centred,
+    database_group_sums,
+    group_sums,
+    group_sums_of_codes,
+    numbers_among,
+)
+from sudare.statistics.grouped_noise import Moments, TableNoise, grouped_mechanism
+from sudare.statistics.histogram import LARGEST_COUNT, values_shown
 from sudare.statistics.joint_quantiles import Cells, JointQuantiles, checked_quantiles
 from sudare.statistics.key_selection import KeyCodes, Keys, KeySelection
 from sudare.statistics.noise_intervals import (
@@ -51,214 +57,10 @@ from sudare.statistics.quantiles import LEVEL, MEDIAN, check_cells
 Floats = NDArray[np.float64]
 
 MOST_CELLS: Final = 2**20
-# Values are rounded to this share of half their range. It is the same for every table: under add/remove nothing may depend on the number of rows.
-STEP: Final = 2.0**-20
 # So many values of at most one are added exactly.
 MOST_ROWS: Final = 2**32
 # Of ε, where groups are not declared.
 KEY_SHARE: Final = Fraction(1, 4)
-
-
-@dataclass(frozen=True)
-class InfinityNormCells:
-    """ε-DP for tables of which neighbours differ by at most `sensitivity`: the sum over cells of the largest difference in a cell. Proof: proofs/statistics.md.
-
-    Every cell of so many `numbers` has infinity-norm noise of its own. Values come by number, then by cell.
-    """
-
-    sensitivity: float
-    epsilon: float
-    numbers: int
-    dimension: int
-
-    @functools.cached_property
-    def in_a_cell(self) -> InfinityNorm:
-        """The noise of one cell."""
-        return InfinityNorm(self.sensitivity, self.epsilon, self.numbers, integer_grid=STEP)
-
-    @property
-    def cost(self) -> Cost:
-        """Pure ε."""
-        return self.in_a_cell.cost
-
-    @property
-    def noise_scale(self) -> float:
-        """b in the density ∝ exp(−max|bᵢ|/b) of one cell."""
-        return self.in_a_cell.noise_scale
-
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
-        """Values with noise, on the grid."""
-        cells = values.reshape(self.numbers, -1).T
-        return np.stack([self.in_a_cell.apply(cell, source) for cell in cells], axis=1).ravel()
-
-
-Moments = Laplace | Gaussian | InfinityNormCells
-
-
-@functools.lru_cache(maxsize=64)
-def grouped_mechanism(
-    means: int, neighbours: Neighbours, unit_rows: int, dimension: int, epsilon: float, delta: float
-) -> Moments:
-    """Noise for counts of cells and for so many sums of numbers in [−1, 1] in each cell: the quietest that (ε, δ) allows.
-
-    A replaced row takes (1, z) from one cell and gives (1, w) to another, or changes z to w in its own; an added one gives (1, z) to one.
-    """
-    replaced = neighbours == "replace-one"
-    moved, numbers = (2 if replaced else 1) * unit_rows, 1 + means
-    if delta > 0:
-        squared = Fraction(max(2 + 2 * means, 4 * means) if replaced else 1 + means)
-        return Gaussian(l2_sensitivity(squared, 1, unit_rows), epsilon, delta, dimension, integer_grid=STEP)
-    if means == 0:
-        return Laplace(float(moved), epsilon, dimension, integer_grid=STEP)
-    return InfinityNormCells(float(moved), epsilon, numbers, dimension)
-
-
-@dataclass(frozen=True)
-class TableNoise:
-    """All noise of a table that has quantiles, or groups that nobody declared: its parts share ε, and composition adds them up."""
-
-    moments: Moments
-    quantiles: JointQuantiles | None
-    keys: KeySelection | None
-    epsilon: float
-    delta: float
-
-    @property
-    def cost(self) -> Cost:
-        """Pure ε, or (ε, δ) of which no more is known."""
-        return approximate_cost(self.epsilon, self.delta) if self.delta > 0 else pure_cost(self.epsilon)
-
-    @property
-    def noise_scale(self) -> float:
-        """That of a count."""
-        return self.moments.noise_scale
-
-
-@dataclass(frozen=True)
-class Groups:
-    """The groups: for each axis the names of its columns, and their values in the order of their codes.
-
-    An axis is a declared column, or the first one all columns that nobody declared: of these there are no combinations that were not selected.
-    """
-
-    axes: tuple[tuple[str, ...], ...]
-    levels: tuple[tuple[tuple[Any, ...], ...], ...]
-
-    @classmethod
-    def of(cls, columns: Mapping[str, Column], keys: Keys | None = None) -> Groups:
-        """The groups that declared columns make: every combination of their values, whether it occurs or not."""
-        axes = tuple((name,) for name in columns)
-        levels = tuple(tuple((value,) for value in group_levels(column)) for column in columns.values())
-        return cls(axes, levels) if keys is None else cls((keys.columns, *axes), (keys.levels, *levels))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """All their columns."""
-        return tuple(name for names in self.axes for name in names)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """How many groups there are along each axis."""
-        return tuple(map(len, self.levels))
-
-    def along(self, names: Sequence[str]) -> Groups:
-        """The groups by these columns only. Raise InvalidParameter unless they are all columns of some axes."""
-        kept = [place for place, axis in enumerate(self.axes) if set(axis) <= set(names)]
-        axes = tuple(self.axes[place] for place in kept)
-        if sorted(name for axis in axes for name in axis) != sorted(names):
-            unknown = next((name for name in names if name not in self.columns), "")
-            raise InvalidParameter(
-                f"`by` is not some of the columns that the table is grouped by.{suggestion(unknown, self.columns)}",
-                f"These are: {', '.join(self.columns)}. Leave it out for all.",
-            )
-        return Groups(axes, tuple(self.levels[place] for place in kept))
-
-    def labels(self) -> dict[str, list[Any]]:
-        """The values of every cell, by column, in the order of the cells."""
-        places = np.indices(self.shape).reshape(len(self.shape), -1)
-        return {
-            name: [values[place][position] for place in column]
-            for names, values, column in zip(self.axes, self.levels, places, strict=True)
-            for position, name in enumerate(names)
-        }
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class GroupSums:
-    """Counts of all groups and, below them, sums and sums of squares as whole numbers of steps; how many values were clipped is for the owner only."""
-
-    steps: Floats
-    rows: int
-    clipped: Mapping[str, int]
-
-    def __add__(self, other: GroupSums) -> GroupSums:
-        """Those of both tables together."""
-        clipped = {name: count + other.clipped[name] for name, count in self.clipped.items()}
-        return GroupSums(self.steps + other.steps, self.rows + other.rows, clipped)
-
-
-def group_sums(
-    declared: Schema, groups: Groups, summed: Sequence[str], squared: Sequence[str], table: Any
-) -> GroupSums:
-    """What a table adds to counts, sums and sums of squares of declared groups, without arrays of all its values; all of them are checked."""
-    named = as_table(table, list(declared.columns))
-    cells, places = math.prod(groups.shape), np.zeros(len(named), dtype=np.int64)
-    for name, size in zip(groups.columns, groups.shape, strict=True):
-        places *= size
-        places += level_positions(named.column(name), declared.columns[name], name)
-    steps, clipped = np.zeros((1 + len(summed) + len(squared), cells)), dict.fromkeys(summed, 0)
-    steps[0] = np.bincount(places, minlength=cells)
-    for place, (name, number) in enumerate(numbers_among(declared, summed).items(), start=1):
-        # Twice (value − low)/(high − low), in steps; less one it lies in [−1, 1].
-        column = EncodedColumn(name, number, "scaled", unit=STEP / 2)
-        start = 0
-        for block, outside in column.blocks(declared_numbers(named.column(name), number, name)):
-            group = places[start : start + len(block)]
-            start, clipped[name] = start + len(block), clipped[name] + outside
-            np.subtract(block, 1 / STEP, out=block)
-            if name in squared:
-                squares = np.rint((2 * (block * STEP) ** 2 - 1) / STEP)
-                row = 1 + len(summed) + squared.index(name)
-                steps[row] += np.bincount(group, weights=squares, minlength=cells)
-            steps[place] += np.bincount(group, weights=np.rint(block, out=block), minlength=cells)
-    return GroupSums(steps, len(named), clipped)
-
-
-def database_group_sums(
-    data: object, declared: Schema, groups: Groups, summed: Sequence[str], squared: Sequence[str]
-) -> GroupSums | None:
-    """The same numbers, added up by the database that the data are in; None where its rows have to be read."""
-    numbers = numbers_among(declared, summed)
-    columns = [SummedColumn(name, number, STEP / 2, 1 / STEP) for name, number in numbers.items()]
-    columns += [SummedColumn(name, numbers[name], STEP / 2, 1 / STEP, STEP) for name in squared]
-    found = database_sums(data, declared, groups.columns, columns)
-    if found is None:
-        return None
-    return GroupSums(np.vstack([found.counts, found.sums]).astype(np.float64), found.rows, found.outside)
-
-
-def _group_sums(
-    groups: int,
-    declared: int,
-    summed: int,
-    squared: Sequence[int],
-    sizes: Sequence[int],
-    places: NDArray[np.int64] | None,
-    codes_: NDArray[np.int64],
-    values: Floats,
-    cells: NDArray[np.int64],
-    keys: NDArray[np.int64],
-) -> Floats:
-    """Counts of all groups, then sums and sums of squares as whole numbers of steps, then counts of the cells of quantiles, one after the other."""
-    group = codes_ if places is None else places[np.minimum(keys, len(places) - 1)] * declared + codes_
-    numbers = [values[:, place] for place in range(summed)] + [2 * values[:, place] ** 2 - 1 for place in squared]
-    found: list[NDArray[Any]] = [np.bincount(group, minlength=groups).astype(np.float64)]
-    found += [np.bincount(group, weights=np.rint(column / STEP), minlength=groups) for column in numbers]
-    found += [
-        np.bincount(group * size + column, minlength=groups * size).astype(np.float64)
-        for column, size in zip(cells.T, sizes, strict=True)
-    ]
-    return np.asarray(np.concatenate(found), dtype=np.float64)
 
 
 @dataclass(eq=False, repr=False)
@@ -366,11 +168,13 @@ class GroupedTable(PrivateEstimator):
                 f"Column {clashing!r} is grouped by, and a column of the table is called so.", "Rename the column."
             )
         numbers = numbers_among(schema, wanted)
-        groups = math.prod(Groups.of({name: schema.columns[name] for name in by}).shape)
+        groups = math.prod(self._declared_groups(schema).shape)
         if groups * (1 + self._sums_in_a_cell()) > MOST_CELLS:
             raise InvalidParameter(f"The table has more than {MOST_CELLS:,} cells.", "Group by fewer columns.")
         columns = {name: as_feature(schema.columns[name]) for name in by}
-        return Schema({**columns, **{name: with_centre(number) for name, number in numbers.items()}}, schema.person)
+        return Schema(
+            {**columns, **{name: number.with_plain_stand_in() for name, number in numbers.items()}}, schema.person
+        )
 
     def _columns_beside(self) -> tuple[str, ...]:
         return tuple(self.keys)
@@ -407,8 +211,10 @@ class GroupedTable(PrivateEstimator):
     @property
     def groups_(self) -> Groups:
         """The groups, in the order of the axes of `counts_`."""
-        columns = {name: self.declared_.columns[name] for name in _names(self.by, "by")}
-        return Groups.of(columns, getattr(self, "keys_", None))
+        return self._declared_groups(self.declared_, getattr(self, "keys_", None))
+
+    def _declared_groups(self, declared: Schema, keys: Keys | None = None) -> Groups:
+        return Groups.of({name: declared.columns[name] for name in _names(self.by, "by")}, keys)
 
     # Plan
 
@@ -418,7 +224,7 @@ class GroupedTable(PrivateEstimator):
 
     def _mechanism(self, declared: Schema) -> Moments | TableNoise:
         sums, unit_rows = self._sums_in_a_cell(), rows_per_unit(declared)
-        cells = math.prod(Groups.of({name: declared.columns[name] for name in _names(self.by, "by")}).shape)
+        cells = math.prod(self._declared_groups(declared).shape)
         epsilon, delta = self._values_epsilon(declared), checked_delta(self.delta)
         has_quantiles, has_keys = len(self.quantile_of) > 0, len(self.keys) > 0
         of_keys = decimal_down(exact(epsilon) * KEY_SHARE) if has_keys else 0.0
@@ -438,8 +244,7 @@ class GroupedTable(PrivateEstimator):
         return TableNoise(moments, quantiles if has_quantiles else None, keys, epsilon, delta)
 
     def _released_sums(self, declared: Schema) -> int:
-        groups = Groups.of({name: declared.columns[name] for name in _names(self.by, "by")})
-        return math.prod(groups.shape) * (1 + self._sums_in_a_cell())
+        return math.prod(self._declared_groups(declared).shape) * (1 + self._sums_in_a_cell())
 
     def _plan_for(self, X: Any, y: Any) -> Plan[Moments | TableNoise]:
         rows = self._scanned(X).rows if self._has_plain_sums() else self._rows(X)[0].count
@@ -576,14 +381,14 @@ class GroupedTable(PrivateEstimator):
 
     def _exact(self, rows: Rows, codes_of_keys: KeyCodes) -> tuple[Floats, list[NDArray[np.int64]]]:
         """Counts of all groups, and below them sums and sums of squares as whole numbers of steps; counts of the cells of quantiles, by column."""
-        groups, declared = (
-            math.prod(self.groups_.shape),
-            math.prod(Groups.of({name: self.declared_.columns[name] for name in self.by}).shape),
-        )
+        groups = math.prod(self.groups_.shape)
+        declared = math.prod(self._declared_groups(self.declared_).shape)
         summed, sizes = self._summed(), [cells.count for cells in self._quantile_cells().values()]
         squared = [summed.index(name) for name in self.variance_of]
         places = None if self.keys_ is None else self.keys_.places(codes_of_keys)
-        found = rows.total(functools.partial(_group_sums, groups, declared, len(summed), squared, sizes, places))
+        found = rows.total(
+            functools.partial(group_sums_of_codes, groups, declared, len(summed), squared, sizes, places)
+        )
         exact_sums = found[: groups * (1 + self._sums_in_a_cell())].reshape(-1, groups)
         exact_sums[1:] *= STEP
         parts = np.split(found[exact_sums.size :].astype(np.int64), np.cumsum([groups * size for size in sizes])[:-1])
@@ -714,26 +519,6 @@ class GroupedTable(PrivateEstimator):
 def as_feature(column: Column) -> Column:
     """A column to group by; a label is counted like any category."""
     return Category(column.classes, column.missing) if isinstance(column, Label) else column
-
-
-def numbers_among(schema: Schema, names: Sequence[str]) -> dict[str, Number]:
-    """The number columns of these names. Raise InvalidParameter where one is no number."""
-    found = {name: column for name in names if isinstance(column := schema.columns[name], Number)}
-    if len(found) != len(names):
-        raise InvalidParameter(
-            "`mean_of`, `variance_of` or `quantile_of` names a column that is no number.", "Put it into `by`."
-        )
-    return found
-
-
-def with_centre(column: Number) -> Number:
-    """A number column in which a missing value stands at its centre, where one may be missing."""
-    return column.with_plain_stand_in()
-
-
-def centred(within: Floats, number: Number) -> Floats:
-    """Numbers within their bounds as (value − centre)/(half the range), within [−1, 1]."""
-    return np.clip(2 * ((within - number.low) / (number.high - number.low)) - 1, -1.0, 1.0)
 
 
 def sum_width(ratio: float, widths: Callable[[Floats], Floats]) -> float:

@@ -130,7 +130,9 @@ def ratio_interval(
     for sign in (-1.0, 1.0):
         end = np.clip(sums / safe, -1.0, 1.0)
         for _ in range(_ROUNDS):
-            end = np.clip((sums + sign * scale * widths(end)) / safe, -1.0, 1.0)
+            before, end = end, np.clip((sums + sign * scale * widths(end)) / safe, -1.0, 1.0)
+            if np.array_equal(before, end):
+                break
         ends.append(np.where(known, end, sign))
     return ends[0], ends[1]
 
@@ -182,7 +184,10 @@ def variance_interval(
         end = estimate
         for _ in range(_ROUNDS):
             noise = np.stack([mean**2 - end + 0.5, -2 * mean, np.full_like(mean, 0.5)])
-            end = np.clip((around + sign * scale * _linear_quantile(noise, cells, level, dimension)) / safe, 0.0, 1.0)
+            width = scale * _linear_quantile(noise, cells, level, dimension)
+            before, end = end, np.clip((around + sign * width) / safe, 0.0, 1.0)
+            if np.array_equal(before, end):
+                break
         ends.append(np.where(known, end, max(sign, 0.0)))
     return np.where(known, estimate, 1 / 3), ends[0], ends[1]
 
