@@ -88,17 +88,17 @@ def composed(text: str) -> str:
     return unicodedata.normalize("NFC", text) if len(text) <= LONGEST_COMPOSED else text
 
 
-def name_fault(text: object, longest: int = LONGEST_NAME) -> str | None:
+def name_fault(text: object) -> str | None:
     """What keeps `text` from being shown as a name, in words that follow "the name …"; None if nothing does."""
     if not isinstance(text, str):
         return "is not text"
     if not text.strip():
         return "is empty"
-    if len(text) > longest:
-        return f"is longer than {longest} characters"
+    if len(text) > LONGEST_NAME:
+        return f"is longer than {LONGEST_NAME} characters"
     if text != normal_name(text):
         return "has blanks around it, or accents that are written apart from their letters"
-    return text_fault(text, longest)
+    return text_fault(text, LONGEST_NAME)
 
 
 def text_fault(text: object, longest: int = LONGEST_SENTENCE) -> str | None:

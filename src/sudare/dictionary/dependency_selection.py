@@ -55,7 +55,7 @@ def edge_price(records: float, columns: int, weight: float = SUPPORT_WEIGHT) -> 
     return math.log(records) + 4 * weight * math.log(columns)
 
 
-def support_by_ebic(covariance: Floats, count: float, weight: float = SUPPORT_WEIGHT) -> Booleans:
+def support_by_ebic(covariance: Floats, count: float) -> Booleans:
     """The support of lowest EBIC that single additions and removals lead to, from the best along the graphical lasso's path.
 
     On the path the ordinary BIC decides: what it lets in too much is taken away again, and what it lacks is harder to see.
@@ -65,7 +65,7 @@ def support_by_ebic(covariance: Floats, count: float, weight: float = SUPPORT_WE
     tried = [fitted_on(correlation, support, count) for support in _path(correlation, count, _PATH * largest)]
     generous = edge_price(count, columns, weight=0.0)
     best = min(tried, key=lambda fit: fit.criterion(generous))
-    price = edge_price(count, columns, weight)
+    price = edge_price(count, columns)
     for _ in range(_MOST_CHANGES):
         better = _changed(correlation, best, count, price)
         if better is None:

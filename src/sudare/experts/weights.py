@@ -68,9 +68,9 @@ def brier_losses(probabilities: Floats, codes: NDArray[np.intp]) -> Floats:
     return np.asarray(np.einsum("rmc,rmc->rm", probabilities, probabilities), dtype=np.float64)
 
 
-def softmax_temperature(classes: int, largest_score: float = LARGEST_CLASS_SCORE) -> float:
+def softmax_temperature(classes: int) -> float:
     """β for the softmax loss of scores within ± the largest one: (k − 1)e^(2B); for two classes the paper's e."""
-    return (classes - 1) * math.exp(2 * largest_score)
+    return (classes - 1) * math.exp(2 * LARGEST_CLASS_SCORE)
 
 
 def squared_temperature(low: float, high: float) -> float:
@@ -98,15 +98,13 @@ def exponential_weights(loss_blocks: Iterable[Floats], experts: int, temperature
     return gibbs_weights(totals, temperature)
 
 
-def mirror_average(
-    loss_blocks: Iterable[Floats], experts: int, rows: int, temperature: float, path_points: int = PATH_POINTS
-) -> MirrorAverage:
+def mirror_average(loss_blocks: Iterable[Floats], experts: int, rows: int, temperature: float) -> MirrorAverage:
     """The average over t = 1 … n of the Gibbs weights of the first t rows' losses (eqs. 15 and 16).
 
     Losses must not be negative. Blocks are used as scratch space: they hold other numbers afterwards.
     """
     totals, summed = np.zeros(experts), np.zeros(experts)
-    path_rows = np.unique(np.linspace(1, rows, min(rows, path_points)).round().astype(np.intp))
+    path_rows = np.unique(np.linspace(1, rows, min(rows, PATH_POINTS)).round().astype(np.intp))
     path = np.zeros((len(path_rows), experts))
     margin = temperature * (math.log(experts) + _NEGLIGIBLE_EXPONENT)
     done = 0

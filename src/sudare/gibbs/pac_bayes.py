@@ -38,9 +38,9 @@ def log_ratio_bounds(posterior: Posterior, points: Floats, grid: float) -> Float
     return np.array(bounds)
 
 
-def risk_bound(error_rate: float, log_ratio: float, rows: int, missed: float = MISSED_WITH_PROBABILITY) -> float:
+def risk_bound(error_rate: float, log_ratio: float, rows: int) -> float:
     """The largest R with kl(r‖R) ≤ (log_ratio + log(2√n/ξ))/n."""
-    limit = (max(log_ratio, 0.0) + math.log(2 * math.sqrt(rows) / missed)) / rows
+    limit = (max(log_ratio, 0.0) + math.log(2 * math.sqrt(rows) / MISSED_WITH_PROBABILITY)) / rows
     low, high = error_rate, 1.0
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2

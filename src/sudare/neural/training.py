@@ -20,6 +20,8 @@ from sudare.neural.training_methods import Layers, flattened, layered
 # Smaller weights than ordinary learning starts from: what noise does to a network grows with them (docs/neural.md).
 _START_GAIN: Final = 0.5
 _ROW_STEP: Final = 1024
+# After so many steps a run is kept, so that one that was killed loses no more.
+_STEPS_BETWEEN_STATES: Final = 50
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,6 @@ def trained_layers(
     *,
     state: RunState | None = None,
     keep: Callable[[RunState], None] | None = None,
-    keep_every: int = 50,
     tell: Callable[[int], None] | None = None,
 ) -> Layers:
     """The averaged parameters after all steps, from the beginning or from a kept state.
@@ -84,7 +85,7 @@ def trained_layers(
             # Drawn here while the device is at work.
             noise = seed.noise(step, parameters)
             current = network.sampled_step(current, total, *parts, last[1], noise, settings)
-        if keep is not None and (step + 1 == recipe.max_iter or (step + 1) % keep_every == 0):
+        if keep is not None and (step + 1 == recipe.max_iter or (step + 1) % _STEPS_BETWEEN_STATES == 0):
             keep(_kept_state(current, step + 1))
         if tell is not None:
             tell(step + 1)

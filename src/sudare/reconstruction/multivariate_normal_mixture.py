@@ -231,9 +231,15 @@ class MixtureLikelihood:
             curvature[number, places, number, places] = entries[number]
         return curvature.reshape(count * width, count * width)
 
-    def near(self, start: Floats, most_evaluations: int = _TRIAL_EVALUATIONS) -> Floats:
+    def near(self, start: Floats) -> Floats:
         """Parameters near a mode, by L-BFGS."""
-        options = {"maxfun": most_evaluations, "maxiter": most_evaluations, "maxcor": 20, "ftol": 1e-10, "gtol": 1e-6}
+        options = {
+            "maxfun": _TRIAL_EVALUATIONS,
+            "maxiter": _TRIAL_EVALUATIONS,
+            "maxcor": 20,
+            "ftol": 1e-10,
+            "gtol": 1e-6,
+        }
         found = minimize(
             self.value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=self.limits, options=options
         )
