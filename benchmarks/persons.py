@@ -81,7 +81,7 @@ def mixed(generator: np.random.Generator, persons: int, share: float, many: Draw
 
 
 def tables(kind: str) -> dict[str, Skewed]:
-    """Tables to choose constants on, or others to judge them on: three that the rule before this one was judged on, and three made up and run once after the constants were fixed."""
+    """Tables to choose constants on, or others to judge them on: three that the rule before this one was judged on, and three made up after the rule was fixed. All were run with two sets of constants, chosen on the tables for tuning."""
     if kind == "tune":
         g = np.random.default_rng(1)
         found: dict[str, Any] = {

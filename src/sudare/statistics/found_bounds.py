@@ -44,7 +44,7 @@ LONGEST_TAIL: Final = 0.5
 
 @dataclass(frozen=True)
 class BoundsRule:
-    """The constants of the rule, chosen on tuning columns (`python -m benchmarks.found_bounds --tune`).
+    """The constants of the rule, chosen on tuning columns (proofs/discovery.md, "Constants"; `python -m benchmarks.found_bounds --tune` tries others).
 
     `shares` of ε go to the three histograms. The probability that noise alone makes any empty cell, or window of empty cells, stand out is `false_alarm`
     at most. From the quantiles outside of which `tail` noise scales of records lie, and `tail_ratio` and `tail_ratio`² times as many, bounds are
