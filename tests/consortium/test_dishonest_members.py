@@ -13,6 +13,7 @@ import pytest
 
 from sudare.consortium.network.message_dispatch import Envelope
 from sudare.consortium.network.session import Session
+from sudare.consortium.tasks.relay_sum_collector import RelayedSums
 from sudare.consortium.tasks.sum_runner import SUM, SumRunner, Total, Words
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.secure_totals import ADDENDS
@@ -31,11 +32,14 @@ from sudare.joint.dictionary_script import DictionaryWalk, TrainedDictionary, to
 from sudare.joint.sum_script import Finished
 from sudare.privacy import Account, Ledger
 from sudare.sums.blame import Transcript, contradictions
-from sudare.sums.context import Participant
+from sudare.sums.context import RELAY_NAME, Participant
 from sudare.sums.keys import MemberKeys, PublicKeys
 from sudare.sums.messages import (
+    Advertised,
     Body,
     Dealt,
+    Directory,
+    GivenUp,
     Heard,
     Included,
     Masked,
@@ -44,12 +48,13 @@ from sudare.sums.messages import (
     OpenedShares,
     Passed,
     Revealed,
+    Withdrawn,
     heard_content,
 )
 from sudare.sums.statements import Statement, stated
 from sudare.sums.wire import unpacked_as
 from tests.consortium import simulated_consortium
-from tests.consortium.simulated_consortium import IDENTITIES, Consortium, SteppingWalk
+from tests.consortium.simulated_consortium import IDENTITIES, RELAY, Consortium, SteppingWalk, pins_of
 from tests.consortium.tasks.test_task_activities import BOUNDS, dictionary_walk
 from tests.joint.kit import member_tables, terms
 
@@ -424,3 +429,40 @@ def test_a_sum_that_nobody_may_leave_is_not_held_up_without_end_by_two_keys_or_b
     assert all(isinstance(each, MembersMissing | TaskStopped) for each in failures)
     assert any("they are there" in str(each) for each in failures)
     assert not outcomes(consortium)
+
+
+# Claims and hellos by which one member would stop the others
+
+
+class ClaimsEverybodyAndLeaves(Dishonest):
+    """It says that it can vote for nobody but everyone, and leaves in the next round; when it collects it gives up."""
+
+    def told(self, participant: Participant, receiver: int, body: Body) -> Body:
+        if self._group.position != LIAR:
+            return body
+        if isinstance(body, Advertised):
+            return replace(body, votes_for=participant.context.bitmap_of_everyone)
+        if isinstance(body, Dealt):
+            return Withdrawn()
+        return GivenUp() if isinstance(body, Directory) else body
+
+
+@pytest.mark.parametrize("relay", [RelayedSums, None], ids=["relay", "members"])
+def test_a_claim_that_only_everybody_will_do_stops_every_other_attempt_at_most(
+    relay: type[RelayedSums] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulated_consortium, "SumRunner", ClaimsEverybodyAndLeaves)
+    consortium = Consortium(5, 4, silence_seconds=5.0, dishonest=1, relay=relay, signed=True)
+    honest = consortium.names[1:]
+    assert consortium.run(3000.0, *honest)
+    assert set(honest) <= set(consortium.results())
+
+
+@pytest.mark.parametrize("relay", [RelayedSums, None], ids=["relay", "members"])
+def test_a_member_with_another_agreement_is_left_out_from_the_start(relay: type[RelayedSums] | None) -> None:
+    keys = {} if relay is None else {RELAY_NAME: RELAY.public_key}
+    other = {3: pins_of(5, {"name": "test", "tasks.joint.epsilon": "0.7"}, keys=keys)}
+    consortium = Consortium(5, 4, silence_seconds=5.0, dishonest=1, relay=relay, signed=True, pins=other)
+    honest = [name for name in consortium.names if name != "member-03"]
+    assert consortium.run(500.0, *honest)
+    assert set(honest) <= set(consortium.results())

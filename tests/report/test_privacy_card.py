@@ -47,7 +47,9 @@ CARD = Card(
     [(0.1, "strong"), (1.0, "strong"), (1.01, "moderate"), (3.0, "moderate"), (3.01, "weak"), (10.0, "weak"), (10.01, "very weak")],
 )  # fmt: skip
 def test_public_scale(epsilon: float, word: str) -> None:
-    assert strength_of(epsilon).word == word
+    strength = strength_of(epsilon)
+    assert strength.word == word
+    assert strength.is_weak == ("weak" in word)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,9 @@ def test_public_scale(epsilon: float, word: str) -> None:
     ],
 )
 def test_what_a_small_epsilon_does_not_repair(arguments: dict[str, object], word: str) -> None:
-    assert strength_of(**arguments).word == word  # type: ignore[arg-type]
+    strength = strength_of(**arguments)  # type: ignore[arg-type]
+    assert strength.word == word
+    assert strength.is_weak
 
 
 def test_delta_below_one_in_rows_leaves_the_scale() -> None:

@@ -30,6 +30,11 @@ class Strength:
     word: str
     reason: str
 
+    @property
+    def is_weak(self) -> bool:
+        """Whether a reader must be warned."""
+        return self.word not in ("strong", "moderate")
+
 
 @dataclass(frozen=True)
 class Card:

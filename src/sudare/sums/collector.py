@@ -124,6 +124,12 @@ def expired(me: Participant, state: CollectorState) -> Outgoing:
     return _gone_on(me, state)
 
 
+def given_up(me: Participant, state: CollectorState) -> Outgoing:
+    """Give this attempt up, and tell all members so."""
+    state.stage = "stopped"
+    return _to_each(me, me.context.everyone, GivenUp())
+
+
 def has_enough(me: Participant, state: CollectorState) -> bool:
     """Whether so many have answered in this round that the sum can go on without the others."""
     if state.is_over:
@@ -173,8 +179,8 @@ def _who_can_agree(me: Participant, state: CollectorState) -> Members | None:
     """Members with keys here that can all vote for their own set, and are enough; None as long as there are none.
 
     Members vote for one set with one input, over all attempts: a set that some of them cannot vote for would bind the others to it in vain. So it is
-    a set that somebody is bound to, with everyone in it, or members that are bound to none. What more members say than may be dishonest comes first, and what
-    leaves no free member out; what fewer say does not make a collector leave others out.
+    a set that somebody is bound to, with everyone in it, or members that are bound to none. What more members say than may be dishonest comes first; what
+    fewer say is followed where it leaves no free member out, and in every other attempt only: liars who claim a set and then leave it stop no more than those.
     """
     context, there = me.context, frozenset(state.keys)
     if state.among is not None:
@@ -191,7 +197,7 @@ def _who_can_agree(me: Participant, state: CollectorState) -> Members | None:
         and (me.position in members or me.position not in context.everyone)
     }
     for members, count in sides.items():
-        if count > context.dishonest or free <= members:
+        if count > context.dishonest or (free <= members and context.attempt % 2 == 1):
             return members
     return free if len(free) >= context.threshold else next(iter(sides), None)
 

@@ -72,6 +72,14 @@ class RelayCollector:
         self._sent_out(())
         return self._sent
 
+    def give_up_before_votes(self) -> tuple[Message, ...]:
+        """What to send after a restart to end an attempt in which no votes were asked for, as far as this state knows.
+
+        An older copy of the state may know of fewer answers than came: asked for votes on another set, members would be split. Who has voted says so in the next attempt.
+        """
+        is_early = self._collector.stage in ("keys", "boxes", "inputs")
+        return self._sent_out(collector.given_up(self.participant, self._collector)) if is_early else ()
+
     def receive(self, message: Message) -> tuple[Message, ...]:
         """What to send after a message came."""
         if not isinstance(message.body, ToCollector):

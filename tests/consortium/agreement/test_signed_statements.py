@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium import Identity, Revocation, Rotation, Statements, keys_in_force, signature_status
-from sudare.consortium.agreement.signed_statements import check_is_key_of, keys_for_sums, now, statements_path
+from sudare.consortium.agreement.signed_statements import (
+    _SUMMING,
+    _sum_keys_text,
+    check_is_key_of,
+    keys_for_sums,
+    now,
+    statements_path,
+)
 from sudare.errors import AgreementError, AgreementMismatch, IdentityError, KeyRevoked
 from sudare.privacy.ledger_chain import canonical_json
 from tests.consortium.documents import DOCUMENT, agreement_of, signed_by_all, three_identities
@@ -130,6 +137,15 @@ def test_keys_for_sums_go_with_the_key_that_signed_them() -> None:
     anew = rotated.with_sum_keys(AGREEMENT, "north", new)
     assert keys_for_sums(AGREEMENT, anew)["north"] == new.member_keys(bytes.fromhex(AGREEMENT.digest)).public
     assert keys_for_sums(AGREEMENT, SIGNED.merged(anew, AGREEMENT)) == keys_for_sums(AGREEMENT, anew)
+
+
+@pytest.mark.parametrize("keys", ["copied", "of small order"])
+def test_keys_for_sums_that_no_sum_can_be_made_with_are_not_merged(keys: str) -> None:
+    content = SIGNED.sum_keys["east"][:128] if keys == "copied" else "00" * 32 + "01" + "00" * 31
+    signature = WEST.sign(_SUMMING, _sum_keys_text(AGREEMENT, content)).hex()
+    others = replace(SIGNED, sum_keys={name: each for name, each in SIGNED.sum_keys.items() if name != "west"})
+    with pytest.raises(IdentityError, match="cannot be used"):
+        others.merged(replace(SIGNED, sum_keys={**SIGNED.sum_keys, "west": content + signature}), AGREEMENT)
 
 
 # Merging

@@ -25,10 +25,10 @@ import tomli_w
 from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.document_fields import Field, hexadecimal, parsed_toml
 from sudare.consortium.agreement.identity import Identity, verifies
-from sudare.errors import AgreementError, AgreementMismatch, IdentityError, KeyRevoked
+from sudare.errors import AgreementError, AgreementMismatch, IdentityError, InvalidParameter, KeyRevoked
 from sudare.files import LARGEST_DOCUMENT_BYTES, read_text, write_document
 from sudare.privacy.ledger_chain import canonical_json
-from sudare.sums.context import RELAY_NAME
+from sudare.sums.context import RELAY_NAME, Roster
 from sudare.sums.keys import PublicKeys
 
 FORMAT: Final = 1
@@ -134,7 +134,7 @@ class Statements:
     def merged(self, other: Statements, agreement: Agreement) -> Statements:
         """All statements of both, of the other's those that verify; of two signatures of one member the one that does.
 
-        Raise IdentityError where a member has signed two different keys for sums.
+        Raise IdentityError where a member has signed two different keys for sums, another's, or keys that everybody knows the secrets of.
         """
         rotations = (*self.rotations, *(each for each in other.rotations if each.is_valid()))
         revocations = (
@@ -153,7 +153,9 @@ class Statements:
                 )
         sum_keys = told | known
         signatures = {**other.signatures, **self.signatures, **good}
-        return Statements(signatures, rotations, revocations, {**other.sum_keys, **self.sum_keys, **sum_keys})
+        merged = Statements(signatures, rotations, revocations, {**other.sum_keys, **self.sum_keys, **sum_keys})
+        keys_for_sums(agreement, merged)
+        return merged
 
     def signed(self, agreement: Agreement, name: str, identity: Identity) -> Statements:
         """With a member's signature over the agreement, and over its keys for sums under it; signatures over anything else are dropped."""
@@ -267,9 +269,18 @@ def keys_in_force(agreement: Agreement, statements: Statements) -> Mapping[str, 
 
 
 def keys_for_sums(agreement: Agreement, statements: Statements) -> dict[str, PublicKeys]:
-    """Members' public keys for masks and votes, of those who signed them with the key that is theirs now."""
+    """Members' public keys for masks and votes, of those who signed them with the key that is theirs now. Raise IdentityError unless sums can be made with them."""
     good = _good_sum_keys(agreement, statements, _chains(agreement, statements))
-    return {name: PublicKeys(*_keys_in(content)) for name, content in good.items()}
+    found = {name: PublicKeys(*_keys_in(content)) for name, content in good.items()}
+    if found:
+        try:
+            Roster(tuple(found), tuple(found.values()))
+        except InvalidParameter as error:
+            raise IdentityError(
+                f"Keys for sums that members signed cannot be used. {error.problem}",
+                "Nothing was merged or begun. Ask them by telephone, and let who signed a key that is not its own sign a new agreement.",
+            ) from None
+    return found
 
 
 class KeysInForce:

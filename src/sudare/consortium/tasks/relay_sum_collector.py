@@ -1,8 +1,8 @@
 """The relay as collector of the sums of a task, between machines. No I/O but the store, no clock.
 
 It knows neither script nor records: which sum is next, after which totals and over how many words it hears from members, and believes what
-more of them say than may be dishonest. What it promised is in the store before a message is handed out, so that a relay that was restarted
-says the same bytes. Of a task it keeps the current sum and the one before, and transcripts as members do.
+more of them say than may be dishonest. What it promised is in the store before a message is handed out: a relay that was restarted
+says the same bytes, and gives the attempt up where it had not asked for votes yet, because what it was given may be an older copy. Of a task it keeps the current sum and the one before, and transcripts as members do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from sudare.consortium.tasks.sum_transcripts import Transcripts
 from sudare.errors import AgreementMismatch, MessageMalformed, SudareError
 from sudare.sums.blame import Transcript
 from sudare.sums.context import Participant
-from sudare.sums.keys import PublicKeys
 from sudare.sums.relay_collector import RelayCollector
 from sudare.sums.statements import Statement
 from sudare.sums.wire import packed, unpacked_as
@@ -60,11 +59,12 @@ class RelayedSum(SumSteps[RelayCollector]):
     _earlier: tuple[Statement, ...]
 
     def begin(self, number: int, saved: bytes | None, now: float, earlier: tuple[Statement, ...]) -> None:
-        """Begin an attempt, or take up what was saved: the same bytes again. `earlier` is what was signed in attempts before."""
+        """Begin an attempt, or take up what was saved: the same bytes again, and the end of it where no votes were asked for. `earlier` is what was signed in attempts before."""
         self._earlier = earlier
         me = Participant(self._context(number), self._group.position, self._group.keys)
         collector = RelayCollector(me, self.request.length, saved=saved)
-        self._begin(number, collector, collector.begin(), now)
+        said = collector.begin()
+        self._begin(number, collector, said if saved is None else said + collector.give_up_before_votes(), now)
 
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
         """Take a message in. True once it may be acknowledged; False also if it is of a later attempt. Those of earlier ones change nothing."""
@@ -241,7 +241,7 @@ class RelayedSums(SumActivity):
 
     def _begin_sum(self, request: SumRequest, attempt: Attempt, now: float) -> None:
         """Collect a sum, as soon as everyone's keys are known."""
-        publics, iteration = self._current_publics(), attempt.iteration
+        publics, iteration = self._saved_publics() or self._gathered_publics(), attempt.iteration
         if publics is None:
             return
         before = self._sums.get(iteration - 1)
@@ -251,17 +251,6 @@ class RelayedSums(SumActivity):
         self.iteration = iteration
         begun.begin(attempt.number, attempt.sum_state or None, now, self._transcripts.statements(iteration))
         self._collect(begun)
-
-    def _current_publics(self) -> tuple[PublicKeys, ...] | None:
-        """Everyone's keys: those that the task was begun with, or as long as no sum was opened those that they show now."""
-        saved = self._saved_publics()
-        if saved is None:
-            return self._gathered_publics()
-        return saved if self._has_opened_any else self._renewed_publics(saved)
-
-    @property
-    def _has_opened_any(self) -> bool:
-        return any(each.is_opened for each in self._sums.values())
 
     def _saver(self, request: SumRequest) -> Callable[[Attempt], None]:
         """What saves an attempt: the current and the last sum are in two places that take turns."""
@@ -292,10 +281,7 @@ class RelayedSums(SumActivity):
         self._transcripts.save()
 
     def _look_around(self, now: float, present: frozenset[str]) -> None:
-        was_away, current = self._was_away(now), self._sums.get(self.iteration)
-        is_new = current is not None and not self._has_opened_any
-        if current is not None and is_new and self._renewed_publics(current.publics) != current.publics:
-            self._begin_sum(current.request, Attempt(self.iteration, current.number, b""), now)
+        was_away = self._was_away(now)
         for collected in self._sums.values():
             if was_away:
                 collected.wait_anew(now)

@@ -27,7 +27,7 @@ from sudare.sums.blame import Transcript
 from sudare.sums.context import RELAY_NAME, Participant, SumContext
 from sudare.sums.keys import PublicKeys
 from sudare.sums.messages import GivenUp, Message, Withdrawn, history_after
-from sudare.sums.party import Party
+from sudare.sums.party import Party, PartyState
 from sudare.sums.statements import Statement
 from sudare.sums.wire import packed
 
@@ -91,9 +91,15 @@ class SumAttempts(SumSteps[Party]):
         self.failure: SumError | None = None
 
     def begin(self, saved: Attempt | None, now: float) -> None:
-        """Begin, or take up what was saved: the same bytes again."""
-        self._began_at, self._first = now, 0 if saved is None else saved.number
-        self._attempt(self._first, None if saved is None else saved.sum_state, now)
+        """Begin, or take up what was saved: the same bytes again.
+
+        What was saved with other keys is followed by a later attempt: secrets depend on the context alone, so that none may be begun twice.
+        """
+        number = 0 if saved is None else saved.number
+        if saved is not None and PartyState.from_bytes(saved.sum_state).context_digest != self._context(number).digest:
+            number += 1
+        self._began_at, self._first = now, number
+        self._attempt(number, None if saved is None else saved.sum_state, now)
 
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
         """Take a message of this sum in. True once it may be acknowledged: what follows from it is saved, or nothing does.
@@ -208,16 +214,6 @@ class SumAttempts(SumSteps[Party]):
                 f"A sum needs {self._group.threshold} of {len(self._group.members)} members to its end; missing: {_named(absent)}.",
                 "No total was used. Wait until enough of them are back and run the task again.",
             )
-
-    @property
-    def has_come_to_nothing(self) -> bool:
-        """Whether this member may begin the sum with other keys: there is no total, and it has voted in no attempt."""
-        return self.total is None and not self.is_over and self._party.state.record.voted_in is None
-
-    @property
-    def at(self) -> Attempt:
-        """The current attempt."""
-        return Attempt(self.iteration, self.number, self._party.state.to_bytes())
 
     @property
     def total(self) -> Total | None:

@@ -238,7 +238,6 @@ class SumActivity(Activity):
         super().__init__(task, group.name, group.members, silence_seconds)
         self._group, self._store, self._known = group, store, known
         self._begun_at = self._looked_at = 0.0
-        self._renewed = frozenset[str]()
 
     def _saved_publics(self) -> tuple[PublicKeys, ...] | None:
         """The participants' public keys that the task was begun with."""
@@ -263,21 +262,6 @@ class SumActivity(Activity):
         if not all(name in at_hand for name in self._group.participants):
             return None
         return self._kept_publics(at_hand)
-
-    def _renewed_publics(self, publics: tuple[PublicKeys, ...]) -> tuple[PublicKeys, ...]:
-        """These public keys, with those that participants show now in the place of others; saved, if there are any.
-
-        For participants that signed no keys, and once for each in a life of the process: who changes them again and again holds nothing up. Raise InvalidParameter
-        unless sums can be made with them.
-        """
-        known, pinned = self._known(), dict(zip(self._group.participants, publics, strict=True))
-        settled = self._renewed | self._group.signed.keys()
-        changed = {name: known[name] for name in pinned if known.get(name, pinned[name]) != pinned[name]}
-        renewed = {name: keys for name, keys in changed.items() if name not in settled}
-        if not renewed:
-            return publics
-        self._renewed |= renewed.keys()
-        return self._kept_publics({**pinned, **renewed})
 
     def _kept_publics(self, at_hand: Mapping[str, PublicKeys]) -> tuple[PublicKeys, ...]:
         publics = tuple(at_hand[name] for name in self._group.participants)

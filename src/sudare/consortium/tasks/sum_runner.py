@@ -127,9 +127,9 @@ class SumRunner(SumActivity):
             self._guarded(self._gather if self._publics is None else self._look_around, now, present)
 
     def stop(self, reason: SudareError) -> None:
-        """Give up. The others are told that, and not why. A member that holds another agreement has left where members may."""
-        has_begun = self._publics is not None
-        is_without_it = isinstance(reason, AgreementMismatch) and self._group.may_lose_some and has_begun
+        """Give up. The others are told that, and not why. A member that holds another agreement has left where members may, once its keys for sums are known."""
+        keys_are_known = self._publics is not None or set(self._group.members) <= self._group.signed.keys()
+        is_without_it = isinstance(reason, AgreementMismatch) and self._group.may_lose_some and keys_are_known
         if self.failure is None and not self.finished and not is_without_it:
             super().stop(reason)
             # Where a transcript cannot be written, the reason stays the first one.
@@ -293,7 +293,6 @@ class SumRunner(SumActivity):
 
     def _look_around(self, now: float, present: frozenset[str]) -> None:
         """Let the sum look at who is there."""
-        self._renew_keys(now)
         changed, attempts = self._changed_keys(), self._sums.get(self.iteration)
         if self._was_away(now):
             for each in self._sums.values():
@@ -316,20 +315,6 @@ class SumRunner(SumActivity):
             if attempts is not None:
                 attempts.ask_relay()
                 self._collect(attempts)
-
-    def _renew_keys(self, now: float) -> None:
-        """As long as nothing came of the first sum, whoever showed wrong keys may show the right ones: it is begun anew with them.
-
-        To the proof the sum with other keys is another attempt with the same input; whoever has voted stays with what it voted in.
-        """
-        first = self._sums.get(0)
-        if self._publics is None or first is None or self.iteration > 0 or not self._group.may_lose_some:
-            return
-        if first.has_come_to_nothing:
-            publics = self._renewed_publics(self._publics)
-            if publics != self._publics:
-                self._publics = publics
-                self._begin_sum(self._start, first.at, now)
 
     def _changed_keys(self) -> frozenset[str]:
         """Members that came back with other keys; nothing they say counts. Raise IdentityError where nobody may leave."""
