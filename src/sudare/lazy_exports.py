@@ -1,4 +1,4 @@
-"""A room's public names, loaded when somebody first asks for one: scikit-learn alone takes a second to import."""
+"""A package's public names, loaded when somebody first asks for one: scikit-learn alone takes a second to import."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from sudare.audit.linear_laws import (
 )
 from sudare.audit.registry import EPSILONS, run_audit
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
-from sudare.privacy.plans import Plan
+from sudare.privacy.fit_plan import Plan
 from sudare.schema import Schema
 
 LAW_IS_NOT_KNOWN = "PrivateLogisticRegression-descent"

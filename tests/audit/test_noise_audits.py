@@ -10,8 +10,8 @@ import pytest
 
 from sudare.audit.noise_audits import audited_estimator
 from sudare.audit.registry import EPSILONS, run_audit
+from sudare.privacy.fit_plan import Plan
 from sudare.privacy.guarantee import Guarantee
-from sudare.privacy.plans import Plan
 from sudare.schema import Schema
 from sudare.statistics import PrivateMean
 

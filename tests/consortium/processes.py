@@ -31,7 +31,7 @@ from sudare.consortium.network.message_dispatch import MessageDispatcher, drive,
 from sudare.consortium.network.session import PinnedAgreement, Session
 from sudare.consortium.network.transport.certificates import write_kits
 from sudare.consortium.tasks.checkpoints import CheckpointStore
-from sudare.consortium.tasks.sum_message_envelopes import Attempt
+from sudare.consortium.tasks.sum_participant import Attempt
 from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, SumGroup, SumRunner, Timeouts, Words
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.training import trained

@@ -13,7 +13,7 @@ import pytest
 
 from sudare.consortium.network.message_dispatch import Envelope
 from sudare.consortium.tasks.relay_sum_collector import RelayedSums
-from sudare.consortium.tasks.sum_message_envelopes import SUM
+from sudare.consortium.tasks.sum_participant import SUM
 from sudare.consortium.tasks.sum_runner import Total
 from sudare.errors import SudareError, SumError, TaskStopped
 from sudare.sums.blame import Transcript, contradictions

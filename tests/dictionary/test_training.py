@@ -28,7 +28,7 @@ from sudare.dictionary.training import (
 )
 from sudare.errors import ImplausibleTotal, InvalidParameter, NotSolved
 from sudare.privacy.noise import SeededNoise
-from sudare.sums.sum_script_position import ScriptReplay
+from sudare.sums.sum_script_replay import ScriptReplay
 from tests.dictionary.kit import chapter_records, chapter_terms, held
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.network.message_dispatch import Envelope
-from sudare.consortium.tasks.sum_message_envelopes import Attempt
+from sudare.consortium.tasks.sum_participant import Attempt
 from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, Words
 from sudare.errors import (
     AgreementMismatch,

@@ -15,7 +15,7 @@ import pytest
 
 from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.tasks.relay_sum_collector import CollectedAttempt, RelayedSums
-from sudare.consortium.tasks.sum_message_envelopes import COLLECT, SUM, Attempt, SumRequest
+from sudare.consortium.tasks.sum_participant import COLLECT, SUM, Attempt, SumRequest
 from sudare.consortium.tasks.sum_runner import Total
 from sudare.errors import AgreementMismatch, MembersMissing, NotConnected, TaskStopped
 from sudare.sums.context import NO_HISTORY, RELAY_NAME

@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 
 from sudare.consortium.network.message_dispatch import STOP, Envelope
-from sudare.consortium.tasks.sum_message_envelopes import Attempt
+from sudare.consortium.tasks.sum_participant import Attempt
 from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, Total
 from sudare.errors import MembersMissing, NotConnected, TaskStopped
 from sudare.sums.blame import Transcript

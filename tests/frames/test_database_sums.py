@@ -25,7 +25,7 @@ from sudare.privacy import Ledger
 from sudare.privacy.column_sums import exact_scaled_sums, fixed_point_step
 from sudare.schema import Category, Number, Person, Schema, counted
 from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean
-from sudare.statistics.group_sums import Groups, database_group_sums, group_sums
+from sudare.statistics.exact_group_sums import Groups, database_group_sums, group_sums
 from tests.ledgers import postgresql_server
 from tests.source_kinds import library
 

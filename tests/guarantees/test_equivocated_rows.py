@@ -29,7 +29,7 @@ from sudare.sums.messages import Heard, Masked, Message, Opened, Passed, heard_c
 from sudare.sums.party import Party
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import stated
-from sudare.sums.sum_script_position import ScriptReplay
+from sudare.sums.sum_script_replay import ScriptReplay
 
 MEMBERS, LIAR = 4, 3
 NAMES = tuple("ABCD")

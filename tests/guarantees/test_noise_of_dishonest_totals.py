@@ -56,7 +56,7 @@ from sudare.privacy.noise import SystemNoise
 from sudare.privacy.release import Passage
 from sudare.sums.context import noise_colluders
 from sudare.sums.neighbour_graph import most_separated, sum_neighbourhood
-from sudare.sums.sum_script_position import ScriptReplay
+from sudare.sums.sum_script_replay import ScriptReplay
 from tests.joint.kit import PLANE, SCHEMA
 from tests.joint.private_training import tables as dictionary_tables
 from tests.joint.private_training import terms_of

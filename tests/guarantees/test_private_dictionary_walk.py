@@ -25,7 +25,7 @@ from sudare.joint.private_dictionary_script import PrivateDictionaryWalk
 from sudare.joint.sum_script import Finished
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import NoiseSource, SystemNoise
-from sudare.sums.sum_script_position import ScriptReplay
+from sudare.sums.sum_script_replay import ScriptReplay
 from tests.dictionary.kit import chapter_terms
 from tests.joint.private_training import tables, terms_of
 

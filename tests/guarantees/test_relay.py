@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sudare.consortium.network import session
-from sudare.consortium.tasks.sum_message_envelopes import Attempt
+from sudare.consortium.tasks.sum_participant import Attempt
 from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, Words
 from sudare.joint.sum_script import Finished
 from sudare.sums import collector, member, serverless

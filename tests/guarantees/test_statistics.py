@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sudare.privacy.column_sums import exact_sums, fixed_point_step
+from sudare.privacy.fit_plan import Plan
 from sudare.privacy.mechanisms import Gaussian, InfinityNorm, Laplace
-from sudare.privacy.plans import Plan
 from sudare.schema import Category, Number, Person, Schema
 from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateStandardScaler
 from sudare.statistics.grouped_noise import InfinityNormCells

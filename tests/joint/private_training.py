@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sudare.consortium.tasks.sum_message_envelopes import Attempt
+from sudare.consortium.tasks.sum_participant import Attempt
 from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, Words
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.private_training import PrivateTerms

@@ -17,8 +17,8 @@ from sudare.perturbation import RecordPerturbation
 from sudare.privacy import Guarantee, Ledger, Release
 from sudare.privacy import selection as room
 from sudare.privacy.accounting import decimal_up, exact
+from sudare.privacy.fit_plan import Plan
 from sudare.privacy.noise import SeededNoise, SystemNoise
-from sudare.privacy.plans import Plan
 from sudare.privacy.selection import select_privately, selection_plan
 from sudare.schema import Number, Person, Schema
 from sudare.statistics import PrivateHistogram, PrivateMean

@@ -15,7 +15,7 @@ from sudare.errors import BudgetExceeded, InvalidParameter, UnknownCategory
 from sudare.privacy import Ledger, Release
 from sudare.schema import Category, Date, Label, Number, Person, Schema
 from sudare.statistics import GroupedTable, PrivateMean, PrivateQuantiles
-from sudare.statistics.group_sums import Groups
+from sudare.statistics.exact_group_sums import Groups
 from sudare.statistics.grouped_noise import InfinityNormCells, grouped_mechanism
 
 SCHEMA = Schema(

@@ -14,8 +14,8 @@ from sudare.privacy import Guarantee
 from sudare.privacy.column_sums import (
     l2_sensitivity,
 )
+from sudare.privacy.fit_plan import Plan
 from sudare.privacy.mechanisms import Gaussian, Laplace
-from sudare.privacy.plans import Plan
 from sudare.privacy.release_content import Content
 from sudare.schema import Category, Number, Person, Schema
 from sudare.statistics import PrivateHistogram

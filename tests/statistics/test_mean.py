@@ -12,8 +12,8 @@ from sudare.errors import ReleaseMalformed
 from sudare.privacy import Guarantee, Ledger
 from sudare.privacy.accounting import exact
 from sudare.privacy.column_sums import l2_sensitivity, mean_mechanism, public_grid
+from sudare.privacy.fit_plan import Plan
 from sudare.privacy.mechanisms import Gaussian, InfinityNorm
-from sudare.privacy.plans import Plan
 from sudare.schema import Number, Person, Schema
 from sudare.statistics import PrivateMean
 

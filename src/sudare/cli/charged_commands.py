@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from sudare.privacy import Account, Ledger
+    from sudare.privacy.fit_plan import Plan
     from sudare.privacy.ledger import Quote
-    from sudare.privacy.plans import Plan
     from sudare.schema import Schema
 
 Model = TypeVar("Model", bound=Any)

@@ -141,7 +141,7 @@ def _of_numbers(
 
     from sudare.reconstruction import Reconstruction
     from sudare.reconstruction.plots import histogram_panel
-    from sudare.report.bins import round_edges
+    from sudare.reconstruction.round_bin_edges import round_edges
 
     options: dict[str, Any] = {} if method is None else {"method": method}
     perturbed = table.column(column)

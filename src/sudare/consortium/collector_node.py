@@ -24,7 +24,7 @@ from sudare.consortium.network.transport.base import Transport
 from sudare.consortium.node import pins_of
 from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.relay_sum_collector import RelayedSums
-from sudare.consortium.tasks.sum_message_envelopes import SumGroup
+from sudare.consortium.tasks.sum_participant import SumGroup
 from sudare.errors import InvalidParameter, KeyRevoked, SudareError
 from sudare.files import check_unshared, make_private_folder
 from sudare.sums.context import RELAY_NAME

@@ -25,7 +25,7 @@ from sudare.dictionary.single_member_pattern import OwnPart, with_own_pattern
 from sudare.dictionary.sum_questions import Own, Question, Vetoes, answered
 from sudare.errors import NotSolved
 from sudare.privacy.noise import NoiseSource
-from sudare.sums.sum_script_position import ScriptReplay
+from sudare.sums.sum_script_replay import ScriptReplay
 
 DictionaryScript = ScriptReplay[Question, Dictionary]
 Sum = Callable[[Sequence[Floats]], Sequence[Floats]]

@@ -38,8 +38,8 @@ from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.column_sums import exact_sums_of_blocks, fixed_point_step
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.discrete_exponential_mechanism import MOST_DRAWS, Counts, GibbsDraws
+from sudare.privacy.fit_plan import Plan
 from sudare.privacy.ledger import Account
-from sudare.privacy.plans import Plan
 from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.release import is_loaded
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, unfit

@@ -8,7 +8,7 @@ from sudare.frames.record_source import Origin, RecordSource
 from sudare.frames.sources import source
 
 
-class MadeSource(RecordSource):
+class DerivedSource(RecordSource):
     """Rows that are computed from other sources, the same ones at every pass.
 
     `origins` are what it is made of: the sources that an account pays for. `most_rows` is how many rows a person has at most, where that is known.
@@ -31,4 +31,4 @@ class MadeSource(RecordSource):
 
 def origins_of(*given: object) -> tuple[object, ...]:
     """What these sources are made of, or themselves where they were given."""
-    return tuple(each for one in given for each in (one.origins if isinstance(one, MadeSource) else (one,)))
+    return tuple(each for one in given for each in (one.origins if isinstance(one, DerivedSource) else (one,)))

@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from sudare.schema import Column, Number
+from sudare.schema.canonical_value_texts import canonical_texts
 from sudare.schema.column_values import column_codes, declared_numbers, missing_value
 from sudare.schema.columns import Category, Label
-from sudare.schema.plain_texts import plain_texts
 
 Words = NDArray[np.uint64]
 
@@ -50,7 +50,7 @@ def person_texts(column: pa.ChunkedArray, name: str) -> pa.Array:
 
     Raise MissingValue where nobody is named: null, NaN, or an empty text. Such rows cannot be told to be one person's or many.
     """
-    texts = plain_texts(column)
+    texts = canonical_texts(column)
     if texts.null_count or pc.any(pc.equal(pc.binary_length(texts), 0)).as_py():
         raise missing_value(name)
     return texts
@@ -94,7 +94,7 @@ def content_words(values: pa.ChunkedArray, column: Column | None, name: str, key
         return [np.where(np.isnan(found), np.nan, found).view(np.uint64)]
     if isinstance(column, Category | Label):
         return [column_codes(values, column, name).view(np.uint64)]
-    tags = tags_of_texts(plain_texts(values).fill_null(b""), key)
+    tags = tags_of_texts(canonical_texts(values).fill_null(b""), key)
     return [tags[:, 0], tags[:, 1]]
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, SchemaError
-from sudare.frames.derived_sources import MadeSource, origins_of
+from sudare.frames.derived_sources import DerivedSource, origins_of
 from sudare.frames.keyed_tags import TagKeys, Words, tags_in_place, with_tags
 from sudare.frames.person_buckets import begins_group, bucket_order, first_bits
 from sudare.frames.person_rows import PersonRows, new_key, tags_in
@@ -32,7 +32,7 @@ CHUNK_ROWS: Final = 2**18
 Places = list[list[int]]
 
 
-class PersonJoin(MadeSource):
+class PersonJoin(DerivedSource):
     """Rows of `left` with the rows of `right` of the same person, as a source for every learner that protects persons.
 
     Parameters

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sudare.errors import DataError
-from sudare.frames.derived_sources import MadeSource, origins_of
+from sudare.frames.derived_sources import DerivedSource, origins_of
 from sudare.frames.keyed_tags import (
     TagKeys,
     Words,
@@ -152,7 +152,7 @@ class PersonRows:
 
 
 @dataclass(eq=False, repr=False)
-class KeptRows(MadeSource):
+class KeptRows(DerivedSource):
     """A source without the rows that were cut, as packed bits say. Raise DataError where its rows are others than those that were chosen from."""
 
     base: Any
@@ -201,7 +201,7 @@ class KeptRows(MadeSource):
 
 
 @dataclass(eq=False, repr=False)
-class WaitingTables(MadeSource):
+class WaitingTables(DerivedSource):
     """Tables that came once, without the names of persons, which are replaced by their tags."""
 
     origins: tuple[object, ...] = ()

@@ -2,7 +2,7 @@
 
 A source is a table in memory, which is converted once; files, which are read anew at every pass or, by those who need many, kept; or what comes once, or in any
 order it likes (an iterator of tables, a database, a lazy frame), and is kept (`frames.spool`). With a cluster, workers read the rows and keep them
-(`frames.dask_rows`).
+(`frames.dask_worker_rows`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from sudare.errors import DataError
-from sudare.frames.dask_rows import is_sharded, rows_on, sent
+from sudare.frames.dask_worker_rows import is_sharded, rows_on, sent
 from sudare.frames.fixed_tree import BLOCK_ROWS as TREE_BLOCK_ROWS
 from sudare.frames.record_source import RecordSource
 from sudare.frames.rows import Arrays, Counts, Rows, Tallied, added, array_width, tallied

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sudare.errors import DataError
-from sudare.frames.derived_sources import MadeSource
+from sudare.frames.derived_sources import DerivedSource
 from sudare.frames.record_source import RecordSource
 from sudare.frames.sources import batches, in_memory, is_stored
 from sudare.schema import Schema
@@ -22,7 +22,7 @@ def check_unchanged(source: RecordSource, state: object, aside: str = "") -> Non
 
 def check_persons(source: Any, schema: Schema | None) -> None:
     """Raise PersonRowsExceeded where a person has more rows in the source than the schema allows."""
-    known = source.most_rows if isinstance(source, MadeSource) else None
+    known = source.most_rows if isinstance(source, DerivedSource) else None
     if schema is not None and schema.person is not None and (known is None or known > schema.person.bound):
         is_read = is_stored(source)
         schema.check_person(batches(source, [schema.person.column], schema=schema) if is_read else in_memory(source))

@@ -1,7 +1,7 @@
 """Sums over a Spark dataframe, made by its executors: `mapInArrow` gives them batches, and one sum for each partition comes back.
 
 For sums of whole numbers, and others that add up without rounding: Spark does not say in which order rows come. As on other clusters,
-executors see the rows, what goes wrong comes back as a value (`frames.worker_answers`), and noise is drawn by the caller alone.
+executors see the rows, what goes wrong comes back as a value (`frames.worker_failures`), and noise is drawn by the caller alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sudare.frames.fixed_tree import Sum
 from sudare.frames.rows import Arrays, Rows, Tallied, array_width, changed_source, tallied
 from sudare.frames.sources import DEFAULT_BATCH_ROWS
 from sudare.frames.wanted_columns import wanted_columns
-from sudare.frames.worker_answers import WorkerReader, checked_answer, guarded
+from sudare.frames.worker_failures import WorkerReader, checked_answer, guarded
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import attempt, no_rows
 

@@ -20,10 +20,10 @@ from sudare.linear.rows import bounded_rows, norm_bounded_columns
 from sudare.linear.targets import check_lengths, checked_numbers, missing_y
 from sudare.parameter_checks import Numbers
 from sudare.privacy.array_checks import checked_matrix
+from sudare.privacy.fit_plan import Plan
 from sudare.privacy.guarantee import DEFAULT_DELTA
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import power_of_two_below
-from sudare.privacy.plans import Plan
 from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, on_grid
 from sudare.safe_text import told

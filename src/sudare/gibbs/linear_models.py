@@ -34,9 +34,9 @@ from sudare.linear.linear_model import PrivateLinearModel
 from sudare.linear.losses import CappedSquares, Loss
 from sudare.linear.mechanism import Facts
 from sudare.parameter_checks import Numbers
+from sudare.privacy.fit_plan import Plan
 from sudare.privacy.guarantee import DEFAULT_DELTA
 from sudare.privacy.ledger import Account
-from sudare.privacy.plans import Plan
 from sudare.safe_text import told
 from sudare.schema import Encoding, Schema
 

@@ -31,10 +31,10 @@ from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import Cost, gaussian_mu_within, rounded_up_root
 from sudare.privacy.column_sums import exact_sums, fixed_point_step, on_grid_within, public_grid
 from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
+from sudare.privacy.fit_plan import Plan
 from sudare.privacy.guarantee import DEFAULT_DELTA
 from sudare.privacy.ledger import Account
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.plans import Plan
 from sudare.privacy.private_estimator import Bounds
 from sudare.privacy.release_content import on_grid
 from sudare.schema import Schema

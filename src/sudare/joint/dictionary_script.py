@@ -18,7 +18,7 @@ from sudare.joint.sum_script import Finished
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.noise import NoiseSource
-from sudare.sums.sum_script_position import ScriptReplay
+from sudare.sums.sum_script_replay import ScriptReplay
 from sudare.sums.wire import packed, unpacked
 
 

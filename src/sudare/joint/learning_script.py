@@ -26,7 +26,7 @@ from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
 from sudare.privacy.ledger_chain import Receipt, canonical_json
 from sudare.privacy.release import Passage
-from sudare.sums.sum_script_position import ScriptReplay
+from sudare.sums.sum_script_replay import ScriptReplay
 from sudare.sums.wire import packed, unpacked
 
 Terms = LearningTerms | ScalerTerms

@@ -34,7 +34,7 @@ from sudare.linear.targets import check_lengths, missing_y
 from sudare.parameter_checks import Numbers
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import rows_per_unit
-from sudare.privacy.plans import Calibrated, Plan
+from sudare.privacy.fit_plan import Calibrated, Plan
 from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, unfit
 from sudare.privacy.selection import Selection, selection_plan

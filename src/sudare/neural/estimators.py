@@ -52,10 +52,10 @@ from sudare.neural.training_methods import (
     require_jax,
 )
 from sudare.parameter_checks import Numbers
+from sudare.privacy.fit_plan import Plan
 from sudare.privacy.guarantee import DEFAULT_DELTA, Guarantee, Neighbours, readable_up
 from sudare.privacy.learner_registry import learner_class
 from sudare.privacy.ledger import Account
-from sudare.privacy.plans import Plan
 from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, on_grid, unfit
 from sudare.report.numbers import rounded_up

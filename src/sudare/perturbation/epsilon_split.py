@@ -25,9 +25,9 @@ from sudare.perturbation.number_channels import NumberPerturbation
 from sudare.perturbation.square_wave import SquareWave
 from sudare.privacy.accounting import Cost, decimal_down, exact, pure_cost
 from sudare.privacy.declared_columns import promise, rows_per_unit
+from sudare.privacy.fit_plan import Plan
 from sudare.privacy.guarantee import group_epsilon
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.plans import Plan
 from sudare.schema import Column, Number, Schema
 
 AUTOMATIC: Final = "auto"

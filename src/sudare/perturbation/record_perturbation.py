@@ -42,7 +42,7 @@ from sudare.schema import Number, Schema
 
 @dataclass(eq=False, repr=False)
 class RecordPerturbation(PrivateEstimator):
-    """ε-local DP for every record; with k, 1/k is the most a row can be linked with.
+    """ε-local DP for every record; with k, a shuffled row is linked to its record with probability at most 1/k.
 
     Proofs: proofs/record_perturbation.md, proofs/pk_anonymity.md. Every declared column is perturbed, and nothing else
     leaves: no index, no order, no column without a declaration.

@@ -17,8 +17,8 @@ import numpy as np
 
 from sudare.array_types import Floats
 from sudare.privacy.accounting import gaussian_mu_within, rounded_up
+from sudare.privacy.fit_plan import Mechanism
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm, Laplace
-from sudare.privacy.plans import Mechanism
 from sudare.privacy.release_content import on_grid
 from sudare.schema import Number, Schema
 from sudare.schema.blockwise_encoding import EncodedArray, EncodedColumn, row_slices

@@ -77,7 +77,7 @@ class BoundChoice:
         return exact(self.epsilon) / 2
 
     def excess(self, histogram: NDArray[np.int64]) -> list[Fraction]:
-        """For each candidate, how many more persons have more rows than are wanted to. One person moves all of them in one direction, each by at most one.
+        """For each candidate bound, the number of persons with more rows than it, less the number wanted. One person moves all of them in one direction, each by at most one.
 
         `histogram` counts persons with 0, 1, …, largest and more rows.
         """

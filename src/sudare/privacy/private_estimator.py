@@ -40,11 +40,11 @@ from sudare.privacy.declared_columns import (
     written_text,
 )
 from sudare.privacy.fit_guards import check_methods, no_other_thread_fits
+from sudare.privacy.fit_plan import Calibrated, Plan
 from sudare.privacy.guarantee import Guarantee, Neighbours, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account, Quote
 from sudare.privacy.ledger_chain import Receipt, canonical_json
 from sudare.privacy.noise import NoiseSource, row_secret
-from sudare.privacy.plans import Calibrated, Plan
 from sudare.privacy.release import (
     Passage,
     check_unchanged,

@@ -29,11 +29,11 @@ from sudare.frames.sources import in_memory
 from sudare.privacy.accounting import Cost, decimal_down, decimal_up, exact, pure_cost
 from sudare.privacy.column_sums import exact_sums, fixed_point_step
 from sudare.privacy.declared_columns import rows_per_unit
+from sudare.privacy.fit_plan import Calibrated, Plan
 from sudare.privacy.guarantee import Guarantee, checked_epsilon, readable_up
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import NoiseSource, row_secret
-from sudare.privacy.plans import Calibrated, Plan
 from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.release import is_learner, pass_through
 from sudare.privacy.release_content import sealed

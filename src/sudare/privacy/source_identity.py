@@ -227,11 +227,11 @@ def _with_files(text: str, paths: list[str]) -> Source:
 
 def given_source(data: object) -> Source | None:
     """The source of what a fit was given: what it is read from, letter by letter and never by a name. None for what is in memory."""
-    from sudare.frames.derived_sources import MadeSource
+    from sudare.frames.derived_sources import DerivedSource
     from sudare.frames.disjoint_subsets import Slice
     from sudare.schema import Table
 
-    if isinstance(data, MadeSource):
+    if isinstance(data, DerivedSource):
         return together(map(given_source, data.origins))
     if isinstance(data, Slice):
         whole = cast("Source", _source_of(data.origin))

@@ -69,7 +69,7 @@ class BudgetBar:
 
     @property
     def blocks(self) -> str:
-        """Full and empty blocks; anything spent fills at least one, and only an empty account fills all of them."""
+        """Full and empty blocks; anything spent fills at least one, and all are full only when the budget is used up."""
         least = 1 if self.epsilon_spent > 0 or self.delta_spent > 0 else 0
         most = BAR_WIDTH if self.share >= 1 else BAR_WIDTH - 1
         full = min(max(math.ceil(self.share * BAR_WIDTH), least), most)

@@ -22,6 +22,7 @@ from sudare.array_types import Floats
 from sudare.errors import InvalidParameter, PersonRowsExceeded, SchemaError
 from sudare.files import write_atomically
 from sudare.safe_text import looks_like_a_value
+from sudare.schema.canonical_value_texts import canonical_texts
 from sudare.schema.column_values import Codes, clipped_numbers, codes, holds, missing_value
 from sudare.schema.columns import Category, Column, Label, Level, Number, Person, column_name, listed
 from sudare.schema.encodings import (
@@ -34,7 +35,6 @@ from sudare.schema.encodings import (
     sum_rounded_up,
 )
 from sudare.schema.frame_conversion import Table, as_table, attempt, column_names, unique_names
-from sudare.schema.plain_texts import plain_texts
 from sudare.schema.toml_document import LARGEST_FILE_BYTES, draft_text, parse_toml, read_document, write_document
 
 
@@ -322,7 +322,7 @@ def most_rows_of_one(columns: Iterable[pa.ChunkedArray], name: str) -> int:
         if identifiers.null_count:
             raise missing_value(name)
         counted = identifiers.value_counts()
-        persons = plain_texts(counted.field("values"))
+        persons = canonical_texts(counted.field("values"))
         counts.append(pa.table([persons, counted.field("counts")], names=["person", "rows"]))
     if not counts:
         return 0

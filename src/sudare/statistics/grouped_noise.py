@@ -14,7 +14,7 @@ from sudare.privacy.column_sums import l2_sensitivity
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.mechanisms import Gaussian, InfinityNorm, Laplace
 from sudare.privacy.noise import NoiseSource
-from sudare.statistics.group_sums import STEP
+from sudare.statistics.exact_group_sums import STEP
 from sudare.statistics.joint_quantiles import JointQuantiles
 from sudare.statistics.key_selection import KeySelection
 

@@ -18,9 +18,9 @@ from sudare.frames.rows import Rows, Tallied
 from sudare.frames.table_sums import total_over_tables
 from sudare.privacy.accounting import decimal_down, exact
 from sudare.privacy.declared_columns import rows_per_unit
+from sudare.privacy.fit_plan import Plan
 from sudare.privacy.guarantee import NEIGHBOURS, Neighbours, checked_delta
 from sudare.privacy.ledger import Account
-from sudare.privacy.plans import Plan
 from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, on_grid, unfit
 from sudare.schema import Category, Column, Date, Label, Number, Schema
@@ -28,7 +28,7 @@ from sudare.schema.column_values import clipped_numbers
 from sudare.schema.encoder import level_positions
 from sudare.schema.frame_conversion import as_table, no_rows
 from sudare.schema.toml_document import suggestion
-from sudare.statistics.group_sums import (
+from sudare.statistics.exact_group_sums import (
     STEP,
     Groups,
     GroupSums,

@@ -18,8 +18,8 @@ from scipy.special import gammaincc
 from scipy.stats import beta, gamma, norm
 
 from sudare.errors import InvalidParameter
+from sudare.privacy.fit_plan import Calibrated
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm
-from sudare.privacy.plans import Calibrated
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ def noise_quantile(mechanism: Calibrated, level: float) -> float:
 
 
 def count_interval(counts: NDArray[Any], margin: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The least and the greatest whole count at most `margin` away from noisy ones: none below zero, but where a noisy one is so itself, and none without it."""
+    """Whole counts within `margin` of each noisy count. The lower end is cut at zero, or at the noisy count itself if that is negative; the upper end is never below zero."""
     low, high = np.maximum(np.floor(counts - margin), np.minimum(counts, 0)), np.maximum(np.ceil(counts + margin), 0)
     return low.astype(np.int64), high.astype(np.int64)
 

@@ -18,9 +18,9 @@ from sudare.frames.row_reader import checked_rows, placed
 from sudare.frames.rows import Rows, Tallied
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import rows_per_unit
+from sudare.privacy.fit_plan import Plan
 from sudare.privacy.guarantee import NEIGHBOURS, Guarantee, Neighbours
 from sudare.privacy.ledger import Account
-from sudare.privacy.plans import Plan
 from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, unfit
 from sudare.schema import Number, Schema

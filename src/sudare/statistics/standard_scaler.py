@@ -22,8 +22,8 @@ from sudare.privacy.column_sums import (
     sum_mechanism,
 )
 from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
+from sudare.privacy.fit_plan import Mechanism, Plan
 from sudare.privacy.ledger import Account
-from sudare.privacy.plans import Mechanism, Plan
 from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, unfit
 from sudare.schema import Schema

@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from sudare.errors import InvalidParameter
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import rows_per_unit
+from sudare.privacy.fit_plan import Plan
 from sudare.privacy.guarantee import NEIGHBOURS, Neighbours
 from sudare.privacy.ledger import Account
-from sudare.privacy.plans import Plan
 from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Content, unfit
 from sudare.schema import Number, Schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sudare.consortium.tasks.sum_attempts import IterationStart, SumAttempts
-from sudare.consortium.tasks.sum_message_envelopes import Attempt, SumGroup
+from sudare.consortium.tasks.sum_participant import Attempt, SumGroup
 from sudare.sums.context import NO_HISTORY
 from sudare.sums.keys import MemberKeys, PublicKeys
 from sudare.sums.party import PartyState

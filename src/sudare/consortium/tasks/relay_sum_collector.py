@@ -1,8 +1,9 @@
 """The relay as collector of the sums of a task, between machines. No I/O but the store, no clock.
 
-It knows neither script nor records: which sum is next, after which totals and over how many words it hears from members, and believes what
-more of them say than may be dishonest. What it promised is in the store before a message is handed out: a relay that was restarted
-says the same bytes, and gives the attempt up where it had not asked for votes yet, because what it was given may be an older copy. Of a task it keeps the current sum and the one before, and transcripts as members do.
+It knows neither script nor records. Members tell it which sum is next, the digest of earlier totals and the length of vectors; it believes what more of
+them say than may be dishonest. What it promised is in the store before a message is handed out. After a restart it sends the same bytes again; it gives up
+an attempt in which it had not asked for votes, because its saved state may be an older copy. Of a task it keeps the current sum and the one before, and
+transcripts as members do.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.tasks.checkpoints import CheckpointStore
-from sudare.consortium.tasks.sum_message_envelopes import (
+from sudare.consortium.tasks.sum_participant import (
     COLLECT,
     SUM,
     Attempt,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.consortium.network.message_dispatch import Envelope
-from sudare.consortium.tasks.sum_message_envelopes import (
+from sudare.consortium.tasks.sum_participant import (
     COLLECT,
     PART_FOR_THE_LATE,
     Attempt,

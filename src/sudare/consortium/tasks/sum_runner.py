@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.sum_attempts import IterationStart, SumAttempts, Total
-from sudare.consortium.tasks.sum_message_envelopes import SUM, Attempt, Known, SumActivity, SumGroup
+from sudare.consortium.tasks.sum_participant import SUM, Attempt, Known, SumActivity, SumGroup
 from sudare.consortium.tasks.sum_transcripts import Transcripts
 from sudare.errors import AgreementMismatch, IdentityError, MessageMalformed, NotConnected, SudareError, TaskStopped
 from sudare.joint.sum_script import Finished, Walk

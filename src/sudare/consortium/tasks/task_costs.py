@@ -55,7 +55,7 @@ def learner_of(task: ModelsTask | CensusTask, schema: Schema, account: Account |
 
 
 def dictionary_of(task: DictionaryTask, schema: Schema) -> PatternDictionary:
-    """The untrained dictionary of a task, likewise. The noise is the walk's, which draws it and charges for it (`Agreement.colluders`)."""
+    """The untrained dictionary of a task, with agreed or default parameters. It is built without ε: `PrivateDictionaryWalk` draws the noise and charges for it (`Agreement.colluders`)."""
     from sudare.dictionary import PatternDictionary
 
     parameters = {

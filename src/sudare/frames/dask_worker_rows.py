@@ -1,7 +1,7 @@
 """Rows that the workers of a Dask cluster read, check and keep: functions go there, sums come back.
 
 Each worker reads its own shards (`frames.shards`), encodes them and keeps the encoded rows, packed, between passes. What was held by a worker
-that is gone is read again by another one. Tasks never fail (`frames.worker_answers`). Noise is drawn, and the ledger written, by the caller alone.
+that is gone is read again by another one. Tasks never fail (`frames.worker_failures`). Noise is drawn, and the ledger written, by the caller alone.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.frames.dask_clients import client_of, thread_count, wait_for_workers, workers_died
-from sudare.frames.fixed_point_packing import Packed, packed
 from sudare.frames.fixed_tree import BLOCK_ROWS, Node, Sum, nodes_of, total_of
+from sudare.frames.lossless_array_packing import Packed, packed
 from sudare.frames.rows import (
     Arrays,
     Counts,
@@ -35,7 +35,7 @@ from sudare.frames.rows import (
 from sudare.frames.shards import shards_of
 from sudare.frames.source_checks import check_persons
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, has_local_files, row_count
-from sudare.frames.worker_answers import WorkerReader, checked_answer, guarded
+from sudare.frames.worker_failures import WorkerReader, checked_answer, guarded
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import attempt, no_rows
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 _INT64_BELOW = 2.0**63
 
 
-def plain_texts(column: pa.ChunkedArray) -> pa.Array:
+def canonical_texts(column: pa.ChunkedArray) -> pa.Array:
     """Values as bytes; numbers without exponent and without zeros behind the point, whatever their type, missing ones as null.
 
     So 7, 7.0 and a decimal 7.00 are "7". Text stays as it is written: "7.0" is not "7".

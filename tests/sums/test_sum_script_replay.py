@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sudare.errors import ImplausibleTotal, NotSolved
-from sudare.sums.sum_script_position import ScriptReplay
+from sudare.sums.sum_script_replay import ScriptReplay
 
 
 @dataclass(frozen=True)

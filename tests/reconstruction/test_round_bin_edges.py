@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sudare.report.bins import round_edges
+from sudare.reconstruction.round_bin_edges import round_edges
 
 STEPS = {factor * Fraction(10) ** power for power in range(-20, 21) for factor in (1, 2, 5)}
 

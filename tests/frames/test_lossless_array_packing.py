@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from sudare.frames.fixed_point_packing import packed
+from sudare.frames.lossless_array_packing import packed
 
 
 @given(

@@ -192,14 +192,14 @@ def test_rows_of_a_cluster_do_not_come_here(client, folder):
 
 def test_a_worker_that_does_not_see_the_files_says_so(client, folder, monkeypatch):
     shards = [shard for shard in shards_of(folder, BLOCK_ROWS) if shard.files]
-    monkeypatch.setattr("sudare.frames.worker_answers.os.path.exists", lambda path: False)
+    monkeypatch.setattr("sudare.frames.worker_failures.os.path.exists", lambda path: False)
     assert shards
     with pytest.raises(SourceUnreadable, match="A worker of the cluster does not find"):
         checked_rows(folder, arrays_of, SCHEMA, cluster=client)
 
 
 def test_other_versions_are_refused(client, folder, monkeypatch):
-    monkeypatch.setattr("sudare.frames.worker_answers._VERSION", "0.0.1")
+    monkeypatch.setattr("sudare.frames.worker_failures._VERSION", "0.0.1")
     with pytest.raises(InvalidParameter, match=r"A worker of the cluster runs sudare 0\.0\.1"):
         checked_rows(folder, arrays_of, SCHEMA, cluster=client)
 

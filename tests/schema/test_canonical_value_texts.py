@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.schema import as_table
-from sudare.schema.plain_texts import plain_texts
+from sudare.schema.canonical_value_texts import canonical_texts
 
 LONG = 2**53 + 2
 DAY = datetime.datetime(2026, 1, 2, 3, 4, 5)
 
 
 def texts(values: list[object], kind: pa.DataType | None = None) -> list[bytes | None]:
-    found: list[bytes | None] = plain_texts(pa.chunked_array([pa.array(values, kind)])).to_pylist()
+    found: list[bytes | None] = canonical_texts(pa.chunked_array([pa.array(values, kind)])).to_pylist()
     return found
 
 
@@ -40,7 +40,7 @@ def texts(values: list[object], kind: pa.DataType | None = None) -> list[bytes |
 )  # fmt: skip
 def test_the_type_of_a_column_does_not_change_a_spelling(values: list[pa.Array], written: str) -> None:
     for each in values:
-        assert plain_texts(pa.chunked_array([each])).to_pylist() == [written.encode()]
+        assert canonical_texts(pa.chunked_array([each])).to_pylist() == [written.encode()]
 
 
 @given(st.lists(st.floats() | st.integers(-(2**70), 2**70).map(float), max_size=5))
@@ -63,4 +63,4 @@ def test_decimals_are_spelled_exactly_and_each_by_itself(values: list[Decimal | 
 
 def test_long_whole_numbers_stay_apart() -> None:
     found = as_table({"p": [2**64 + 1, None, 2**64 + 2, 7]}).column("p")
-    assert plain_texts(found).to_pylist() == [b"18446744073709551617", None, b"18446744073709551618", b"7"]
+    assert canonical_texts(found).to_pylist() == [b"18446744073709551617", None, b"18446744073709551618", b"7"]
