@@ -157,10 +157,18 @@ def test_tables_of_databases_and_folders_of_folders_have_slices(place: Any, tmp_
     account.ledger.verify()
 
 
+@pytest.mark.parametrize("is_linked", [False, True], ids=["named", "linked"])
 @pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
-def test_rows_of_a_database_that_were_named_anew_are_charged_again(kind: str, tmp_path: Path, account: Any) -> None:
-    """Also where the change is still in the log beside the database."""
+def test_rows_of_a_database_that_were_named_anew_are_charged_again(
+    kind: str, is_linked: bool, tmp_path: Path, account: Any
+) -> None:
+    """Also where the change is still in the log beside the database, which is not beside a link to it."""
     table = (in_sqlite if kind == "sqlite" else in_duckdb)(tmp_path)
+    if is_linked:
+        (tmp_path / "links").mkdir()
+        link = tmp_path / "links" / "visits"
+        link.symlink_to(tmp_path / ("visits.db" if kind == "sqlite" else "visits.duckdb"))
+        table = f"{kind}:///{link} visits"
     counted(account, Slice(table, SCHEMA, {"month": MONTHS[0]}))
     change = f"UPDATE visits SET month = '{MONTHS[1]}'"
     if kind == "duckdb":
@@ -190,6 +198,17 @@ def test_a_file_that_moves_to_another_folder_by_a_link_is_charged_again(tmp_path
     assert account.spent().epsilon == 1.0
 
 
+def test_a_file_under_another_ending_is_charged_again(tmp_path: Path, account: Any) -> None:
+    """Its ending says how its bytes are read."""
+    path = tmp_path / "visits.parquet"
+    TABLE.to_parquet(path)
+    for ending, month in zip(("parquet", "pq"), MONTHS, strict=False):
+        link = tmp_path / f"link.{ending}"
+        link.symlink_to(path)
+        counted(account, Slice(link, SCHEMA, {"month": month}))
+    assert account.spent().epsilon == 1.0
+
+
 @pytest.mark.parametrize(
     ("kind", "statement"),
     [
@@ -198,6 +217,8 @@ def test_a_file_that_moves_to_another_folder_by_a_link_is_charged_again(tmp_path
         ("sqlite", "SELECT 1"),
         ("duckdb", "CREATE VIEW moving AS SELECT CASE WHEN random() < 0.5 THEN '2026-01' ELSE '2026-02' END AS month, site, age FROM visits"),
         ("duckdb", "CREATE TABLE moving (site VARCHAR, age DOUBLE, month VARCHAR GENERATED ALWAYS AS (CASE WHEN random() < 0.5 THEN '2026-01' ELSE '2026-02' END))"),
+        ("duckdb", "CREATE VIEW moving AS SELECT CASE WHEN random() < 0.5 THEN '2026-01' ELSE '2026-02' END AS month, site, age FROM visits; CREATE MACRO list(x) AS ['BASE TABLE']"),
+        ("duckdb", "CREATE TABLE moving AS FROM visits; CREATE MACRO encode(x) AS x"),
         ("duckdb", "SELECT 1"),
     ],
 )  # fmt: skip

@@ -20,7 +20,14 @@ import numpy as np
 import sqlalchemy
 from numpy.typing import NDArray
 
-from sudare.frames.database_tables import DatabaseTable, duckdb_relation, reflected_table
+from sudare.frames.database_tables import (
+    DEFAULT_SCHEMAS,
+    DatabaseTable,
+    duckdb_relation,
+    has_own_functions,
+    is_stored_in_sqlite,
+    reflected_table,
+)
 from sudare.frames.databases import opened_for_reading, reading, refuse_writing
 from sudare.frames.lazy_frames import DuckDBRelation, quoted_names
 from sudare.frames.sources import source
@@ -205,8 +212,7 @@ class _View(ABC):
         kind, levels = column.value_kind, column.levels
         if isinstance(column, DatePart) or holds not in (kind, "anything") or len(levels) > MOST_CASES:
             raise _MustBeRead
-        if kind == "text" and not all(str(level).isascii() for level in levels) and column.other_code is not None:
-            # A word that is spelled with accents apart is a listed one to the reader.
+        if kind == "text" and column.other_code is not None and not self._has_plain_text(levels):
             raise _MustBeRead
         compared = self._comparable(written, kind)
         return _case(
@@ -282,6 +288,10 @@ class _View(ABC):
             faults.append(f"{value} > -{largest} AND {value} < {largest} AND {self._nearest(value)} <> {value}")
             faults.append(f"{value} <= -{largest} OR {value} >= {largest}")
         return faults
+
+    def _has_plain_text(self, levels: Sequence[Level]) -> bool:
+        """Whether all text that equals no declared value is another one to the reader too: a word that is spelled with accents apart is a listed one to it."""
+        return all(str(level).isascii() for level in levels)
 
     def _type_faults(self, written: str, kind: str) -> list[str]:
         """When a value is of another type than it should be; only where columns hold anything."""
@@ -395,7 +405,7 @@ class _SqlView(_View):
 
 class _PostgreSqlView(_SqlView):
     def _comparable(self, written: str, kind: str) -> str:
-        return f'({written} COLLATE "C")' if kind == "text" else written
+        return f'({written} COLLATE pg_catalog."C")' if kind == "text" else written
 
 
 class _SqliteView(_SqlView):
@@ -403,6 +413,10 @@ class _SqliteView(_SqlView):
 
     double, integer = "REAL", "INTEGER"
     has_nan = False
+
+    def _has_plain_text(self, levels: Sequence[Level]) -> bool:
+        # What is stored as text may be bytes that are none, which the reader refuses.
+        return False
 
     def _type_faults(self, written: str, kind: str) -> list[str]:
         types = {"number": "'integer', 'real'", "integer": "'integer'", "text": "'text'"}.get(kind)
@@ -429,40 +443,70 @@ def _fetched(connection: sqlalchemy.Connection, statement: str) -> list[Sequence
 def _view(opened: DatabaseTable | DuckDBRelation) -> Iterator[_View]:
     """The table, as long as its database is open. Raise _MustBeRead where its rows have to be read."""
     if isinstance(opened, DuckDBRelation):
-        yield _DuckDBView(opened.frame)
+        yield _duckdb_view(opened.frame)
         return
     asked = opened.source
-    url = asked.url.url if isinstance(asked.url, sqlalchemy.Engine) else sqlalchemy.make_url(asked.url)
+    if isinstance(asked.url, sqlalchemy.Engine):
+        # Its connections may have functions of their own.
+        raise _MustBeRead
+    url = sqlalchemy.make_url(asked.url)
     if url.get_backend_name() == "duckdb":
         with duckdb_relation(url, asked.query) as relation:
-            yield _DuckDBView(relation)
+            yield _duckdb_view(relation)
         return
-    engine = asked.url if isinstance(asked.url, sqlalchemy.Engine) else opened_for_reading(asked.url)
+    engine = opened_for_reading(asked.url)
     refuse_writing(asked.query, engine.dialect.name)
     try:
         with reading(engine) as connection:
             yield _sql_view(connection, asked.query)
     finally:
-        if engine is not asked.url:
-            engine.dispose()
+        engine.dispose()
+
+
+def _duckdb_view(relation: Any) -> _View:
+    if has_own_functions(relation):
+        raise _MustBeRead
+    return _DuckDBView(relation)
 
 
 def _sql_view(connection: sqlalchemy.Connection, query: str) -> _View:
+    """A table whose values are stored. What a view or a query gives may be computed again wherever it is mentioned, so that a checked value is not the one that is added."""
     dialect = connection.dialect.name
-    if dialect not in ("postgresql", "sqlite"):
+    is_stored = {"postgresql": _is_plain_in_postgresql, "sqlite": is_stored_in_sqlite}.get(dialect)
+    if is_stored is None or re.search(r"\s", query) or not is_stored(connection, query):
         raise _MustBeRead
-    reflected = None if re.search(r"\s", query) else reflected_table(connection, query)
-    if reflected is None:
-        table = f"({query.strip().rstrip(';')}) AS given"
-    else:
-        table = connection.dialect.identifier_preparer.format_table(reflected)
+    reflected = reflected_table(connection, query)
+    table = connection.dialect.identifier_preparer.format_table(reflected)
     described: Any = _executed(connection, f"SELECT * FROM {table} LIMIT 0").cursor.description  # noqa: S608 - quoted, or a query that was looked at
     written = [str(column[0]) for column in described]
     if dialect == "sqlite":
-        # Of a query the reader takes all values as they are.
-        types = [None if reflected is None else reflected.columns[name].type for name in written]
+        types = [reflected.columns[name].type for name in written]
         holds: list[Holds | None] = ["anything" if isinstance(each, _SQLITE_TYPES) else None for each in types]
         return _SqliteView(connection, table, written, holds)
-    if _executed(connection, "SHOW server_encoding").scalar() != "UTF8":
-        raise _MustBeRead
     return _PostgreSqlView(connection, table, written, [_POSTGRESQL_TYPES.get(column[1]) for column in described])
+
+
+# Where somebody has made functions, operators, casts or collations, names in a statement may lead to them. All objects that came with the server have smaller numbers.
+_POSTGRESQL_OWN: Final = " UNION ALL ".join(
+    f"SELECT 1 FROM pg_catalog.{catalog} WHERE oid OPERATOR(pg_catalog.>=) CAST(16384 AS pg_catalog.oid)"  # noqa: S608 - names of ours
+    for catalog in ("pg_proc", "pg_operator", "pg_cast", "pg_collation")
+)
+
+
+def _is_plain_in_postgresql(connection: sqlalchemy.Connection, query: str) -> bool:
+    """Whether this is the name of an ordinary table, in a database in which nobody has made functions, and text comes as it is stored."""
+    place, _, name = query.rpartition(".")
+    statement = sqlalchemy.text(
+        "SELECT c.relkind FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace "
+        "WHERE c.relname OPERATOR(pg_catalog.=) CAST(:name AS pg_catalog.name) AND n.nspname OPERATOR(pg_catalog.=) CAST(:place AS pg_catalog.name)"
+    )
+    found = (
+        connection.execute(statement, {"name": name, "place": place or DEFAULT_SCHEMAS["postgresql"]}).scalars().all()
+    )
+    encodings = {_executed(connection, f"SHOW {which}").scalar() for which in ("server_encoding", "client_encoding")}
+    return [*map(_text_of, found)] == ["r"] and encodings == {"UTF8"} and not _fetched(connection, _POSTGRESQL_OWN)
+
+
+def _text_of(value: Any) -> str:
+    """A value of the type "char", which some drivers give as bytes."""
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import sqlalchemy
@@ -22,6 +22,7 @@ from sudare.schema import Schema
 from sudare.schema.frame_conversion import Table, unique_names
 
 DEFAULT_SCHEMAS = {"postgresql": "public"}
+_UNUSED_NAME: Final = "sudare_given"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,3 +137,39 @@ def _duckdb_table(connection: Any, query: str) -> str:
     place, _, name = query.rpartition(".")
     ((catalog,),) = connection.execute("SELECT current_database()").fetchall()
     return f"FROM {'.'.join(quoted_names([part]) for part in (catalog, place or 'main', name))}"
+
+
+def has_own_functions(relation: Any) -> bool:
+    """Whether the database of a DuckDB relation has functions or macros that are not its own: they can take the place of built-in ones, operators too.
+
+    Rows are compared here, because whatever compares them there could be replaced.
+    """
+    statement = "SELECT internal FROM system.main.duckdb_functions()"
+    return any(internal is not True for (internal,) in relation.query(_UNUSED_NAME, statement).fetchall())
+
+
+def is_stored_in_sqlite(connection: sqlalchemy.Connection, query: str) -> bool:
+    """Whether this is the name of a table whose values are stored. A view may give others every time it is looked at.
+
+    Expressions of computed columns are deterministic in SQLite, and what a virtual table gives is anybody's.
+    """
+    place, _, name = query.rpartition(".")
+    statement = sqlalchemy.text("SELECT sql FROM main.sqlite_master WHERE type = 'table' AND lower(name) = :name")
+    found = connection.execute(statement, {"name": name.lower()}).scalars().all()
+    is_virtual = any(re.match(r"\s*create\s+virtual", str(each), re.I) for each in found)
+    return place.lower() in ("", "main") and len(found) == 1 and not is_virtual
+
+
+def is_stored_in_duckdb(url: sqlalchemy.URL, query: str) -> bool:
+    """Whether this is the name of a table of a DuckDB file whose values are all stored, in a file without functions of its own.
+
+    Expressions of computed columns may be random numbers in DuckDB.
+    """
+    place, _, name = (part.lower().replace("'", "''") for part in query.rpartition("."))
+    named = f"table_catalog = current_database() AND lower(table_schema) = '{place or 'main'}' AND lower(table_name) = '{name}'"
+    statement = (
+        f"SELECT (SELECT list(table_type) FROM information_schema.tables WHERE {named}), "  # noqa: S608 - quoted
+        f"(SELECT count(*) FROM information_schema.columns WHERE {named} AND is_generated IS DISTINCT FROM 'NEVER')"
+    )
+    with duckdb_relation(url, statement) as found:
+        return not has_own_functions(found) and bool(found.fetchall() == [(["BASE TABLE"], 0)])

@@ -23,7 +23,7 @@ import sqlalchemy
 
 from sudare.errors import InvalidParameter, SourceUnreadable
 from sudare.frames.csv_dialects import described
-from sudare.frames.database_tables import DatabaseTable, duckdb_relation
+from sudare.frames.database_tables import DatabaseTable, is_stored_in_duckdb, is_stored_in_sqlite
 from sudare.frames.databases import SqlSource, opened_for_reading, reading
 from sudare.frames.record_source import Origin, RecordSource
 from sudare.frames.sources import source
@@ -133,7 +133,8 @@ class Slice(RecordSource):
             said = described(cast("Any", self.path))
             of_csv = {fact.name: getattr(said, fact.name) for fact in fields(said) if fact.name != "path"}
             files = [os.fspath(cast("Path", file)) for file in cast("StoredFiles", whole).files()]
-            facts |= {"said": of_csv, "files": _contents(files)}
+            # A file's ending says how it is read.
+            facts |= {"said": of_csv, "names": [os.path.basename(file) for file in files], "files": _contents(files)}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
@@ -155,50 +156,34 @@ def _database_files(asked: SqlSource) -> list[str]:
     file, kind = url.database or "", url.get_backend_name()
     if kind not in _LOGS or file in ("", ":memory:") or file.startswith("file:"):
         return []
-    path = os.path.abspath(file)
-    return [path, *(path + ending for ending in _LOGS[kind] if os.path.exists(path + ending))]
+    # Where the file is a link, the log is beside what it leads to.
+    paths = dict.fromkeys((os.path.abspath(file), os.path.realpath(file)))
+    logs = (path + ending for path in paths for ending in _LOGS[kind])
+    return [*paths, *filter(os.path.exists, logs)]
 
 
 def _check_is_stored_table(asked: SqlSource) -> None:
     """Raise InvalidParameter unless the name is that of a table whose values are all stored: a view or a computed column may give others every time."""
-    if sqlalchemy.make_url(cast("str", asked.url)).get_backend_name() == "duckdb":
-        is_stored = attempt(lambda: _is_stored_in_duckdb(asked))
+    url = sqlalchemy.make_url(cast("str", asked.url))
+    if url.get_backend_name() == "duckdb":
+        is_stored = attempt(lambda: is_stored_in_duckdb(url, asked.query))
     else:
         is_stored = attempt(lambda: _is_stored_in_sqlite(asked))
     if not is_stored:
         raise InvalidParameter(
-            "A slice of a database is one of a table that it stores, without computed columns; this is a view or another kind, or there is none of that name.",
-            "Give the name of a table; or store what the view gives in one.",
+            "A slice of a database is one of a table that it stores, without computed columns, and without functions of its own in a DuckDB file; "
+            "this is a view or another kind, or there is none of that name.",
+            "Give the name of a table; or store what the view gives in one, in a file without macros.",
         )
 
 
 def _is_stored_in_sqlite(asked: SqlSource) -> bool:
     engine = opened_for_reading(cast("str", asked.url))
-    place, _, name = asked.query.rpartition(".")
     try:
         with reading(engine) as connection:
-            statement = sqlalchemy.text(
-                "SELECT sql FROM main.sqlite_master WHERE type = 'table' AND lower(name) = :name"
-            )
-            found = connection.execute(statement, {"name": name.lower()}).scalars().all()
+            return is_stored_in_sqlite(connection, asked.query)
     finally:
         engine.dispose()
-    # Expressions of computed columns are deterministic in SQLite, and what a virtual table gives is anybody's.
-    return (
-        place.lower() in ("", "main") and len(found) == 1 and not re.match(r"\s*create\s+virtual", str(found[0]), re.I)
-    )
-
-
-def _is_stored_in_duckdb(asked: SqlSource) -> bool:
-    place, _, name = (part.lower().replace("'", "''") for part in asked.query.rpartition("."))
-    named = f"table_catalog = current_database() AND lower(table_schema) = '{place or 'main'}' AND lower(table_name) = '{name}'"
-    # Expressions of computed columns may be random numbers in DuckDB.
-    query = (
-        f"SELECT (SELECT list(table_type) FROM information_schema.tables WHERE {named}), "  # noqa: S608 - quoted
-        f"(SELECT count(*) FROM information_schema.columns WHERE {named} AND is_generated IS DISTINCT FROM 'NEVER')"
-    )
-    with duckdb_relation(sqlalchemy.make_url(cast("str", asked.url)), query) as found:
-        return bool(found.fetchall() == [(["BASE TABLE"], 0)])
 
 
 def _contents(files: Sequence[str]) -> list[list[str]]:

@@ -21,7 +21,15 @@ from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.sum_attempts import IterationStart, SumAttempts, Total
 from sudare.consortium.tasks.sum_participant import SUM, Attempt, Known, SumActivity, SumGroup
 from sudare.consortium.tasks.sum_transcripts import Transcripts
-from sudare.errors import AgreementMismatch, IdentityError, MessageMalformed, NotConnected, SudareError, TaskStopped
+from sudare.errors import (
+    AgreementMismatch,
+    IdentityError,
+    MaskReused,
+    MessageMalformed,
+    NotConnected,
+    SudareError,
+    TaskStopped,
+)
 from sudare.joint.sum_script import Finished, Walk
 from sudare.sums.context import NO_HISTORY, RELAY_NAME
 from sudare.sums.keys import PublicKeys
@@ -31,6 +39,7 @@ from sudare.sums.wire import MOST_VALUES, packed, unpacked_as
 Words = NDArray[np.uint64]
 
 ASK, HEARD = "ask", "heard"
+_BEGUN: Final = "begun"
 _ASK_SECONDS: Final = 2.0
 # A member that asks more often than that is answered as often as that.
 _LEAST_ANSWER_SECONDS: Final = 0.5
@@ -128,7 +137,7 @@ class SumRunner(SumActivity):
 
     def stop(self, reason: SudareError) -> None:
         """Give up. The others are told that, and not why. A member that holds another agreement has left where members may, once its keys for sums are known."""
-        keys_are_known = self._publics is not None or set(self._group.members) <= self._group.signed.keys()
+        keys_are_known = self._publics is not None or set(self._group.members) <= {*self._group.signed, *self._known()}
         is_without_it = isinstance(reason, AgreementMismatch) and self._group.may_lose_some and keys_are_known
         if self.failure is None and not self.finished and not is_without_it:
             super().stop(reason)
@@ -175,6 +184,7 @@ class SumRunner(SumActivity):
 
     def _take_up(self, now: float) -> None:
         saved = [checkpoint for checkpoint in map(self._saved, (0, 1)) if checkpoint is not None]
+        self._check_nothing_is_lost(saved)
         if not saved:
             state, addend = self._script.begun()
             saved = [Checkpoint(IterationStart(0, state, addend, NO_HISTORY, takes_part=True), None)]
@@ -203,6 +213,9 @@ class SumRunner(SumActivity):
         attempts = SumAttempts(self.task, self._group, self._publics, start, self._save_attempt, earlier, self._late)
         self._sums[iteration] = attempts
         attempts.begin(saved, now)
+        # Before a message leaves.
+        if (begun := self._begun_before()) is None or begun < iteration:
+            self._store.save(_BEGUN, iteration.to_bytes(4, "big"))
         self._collect(attempts)
 
     # The store: the current and the last sum, in two places that take turns
@@ -216,6 +229,20 @@ class SumRunner(SumActivity):
     def _saved(self, place: int) -> Checkpoint | None:
         content = self._store.load(f"sum-{place}")
         return None if content is None else unpacked_as(Checkpoint, content, IterationStart, Attempt)
+
+    def _begun_before(self) -> int | None:
+        """The last sum that this member has begun; None before the first."""
+        content = self._store.load(_BEGUN)
+        return None if content is None else int.from_bytes(content, "big")
+
+    def _check_nothing_is_lost(self, saved: list[Checkpoint]) -> None:
+        """Raise MaskReused where a sum was begun and its state is gone: begun again, it would hide another vector behind the same masks."""
+        begun = self._begun_before()
+        if begun is not None and begun > max((each.start.iteration for each in saved), default=-1):
+            raise MaskReused(
+                f"This member has begun sum {begun + 1} of the task, and the state of that sum is gone from its folder.",
+                "Put the folder back as it was. If it is lost, begin a new task; what was charged stays charged.",
+            )
 
     def _saved_total(self, iteration: int) -> Total | None:
         """Kept only where members may leave: those who were left out ask for it when they come back."""
