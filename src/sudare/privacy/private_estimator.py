@@ -385,9 +385,9 @@ class PrivateEstimator(BaseEstimator):
     def plan(self, rows: int, declared: Schema) -> Plan[Calibrated]:
         """Mechanism and guarantee for so many rows of these columns."""
 
+    @abstractmethod
     def _plan_for(self, X: Any, y: Any) -> Plan[Calibrated]:
         """The plan of a fit to this table; keeps what is declared about it."""
-        return self.plan(len(self._read(X, reset=True)), self.declared_)
 
     def _guarantee(self, declared: Schema, epsilon: float | None = None, delta: float | None = None) -> Guarantee:
         """What a fit with these parameters promises; void where the records tell what nobody declared."""
