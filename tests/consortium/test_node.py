@@ -273,6 +273,7 @@ def test_a_task_waits_for_the_steward_and_others_wait_with_it(tmp_path: Path) ->
     steward.start()
     run_together(nodes, ["risk"])
     steward.join()
+    assert [node.task_runs["risk"].error for node in nodes] == [None] * 3
     assert all(node.task_runs["risk"].state == "finished" for node in nodes)
 
 
