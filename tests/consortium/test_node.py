@@ -34,6 +34,7 @@ from sudare.consortium.tasks.sum_runner import SumRunner
 from sudare.consortium.tasks.task_activities import activity_of
 from sudare.dictionary.secure_totals import ADDENDS
 from sudare.errors import InvalidParameter, LedgerRolledBack, NotApproved, TaskStopped
+from sudare.files import held_alone
 from sudare.frames import read
 from sudare.privacy import Guarantee
 from sudare.privacy.accounting import pure_cost
@@ -368,3 +369,15 @@ def test_killed_between_charge_and_result_a_member_goes_on_without_paying_again(
     with pytest.raises(NotApproved, match="run already"):
         activity_of(MODELS, place)
     assert place.account.spent().epsilon == MODELS.epsilon
+
+
+def test_a_second_node_of_a_member_does_not_run_beside_the_first(tmp_path: Path) -> None:
+    """Both would begin the same sum with the same secrets, and whoever collects could open what each hides."""
+    member = founded(tmp_path, RISK)[0]
+    node = node_of(member, LocalHub())
+    with held_alone(member.state_folder / "run.lock") as alone:
+        assert alone
+        with pytest.raises(InvalidParameter, match="Another node or job of this member"):
+            node.run(["risk"], most_seconds=1.0)
+    assert node.task_runs == {}
+    node.transport.close()

@@ -25,7 +25,6 @@ from sudare.consortium.event_log import EventLog
 from sudare.consortium.network.transport.flare import CellTransport
 from sudare.consortium.node import Node
 from sudare.errors import InvalidParameter, SudareError
-from sudare.files import held_alone, make_private_folder
 
 JOB_TASK = "sudare"
 
@@ -83,17 +82,9 @@ class SudareExecutor(Executor):
         transport = CellTransport(
             member.name, cell, lambda name: f"{name}.{job}", seal=cell.core_cell.supports_secure_messages()
         )
-        make_private_folder(member.state_folder)
-        # Two processes of one member would each begin the same sum, with the same secrets.
-        with held_alone(member.state_folder / "node.lock") as alone:
-            try:
-                if not alone:
-                    raise InvalidParameter(
-                        "Another process of this member is running, a node or a job.",
-                        "Let it finish, or stop it, and submit the job again.",
-                    )
-                node = Node(member, identity, transport, EventLog(sys.stderr, member.name))
-                node.run([self._task], most_seconds=member.agreement().deadlines.task_seconds)
-            finally:
-                transport.close()
+        node = Node(member, identity, transport, EventLog(sys.stderr, member.name))
+        try:
+            node.run([self._task], most_seconds=member.agreement().deadlines.task_seconds)
+        finally:
+            transport.close()
         return node.task_runs[self._task].state == "finished"

@@ -35,7 +35,7 @@ from sudare.consortium.tasks.sum_runner import SumRunner
 from sudare.consortium.tasks.task_activities import TaskEnvironment, activity_of
 from sudare.consortium.tasks.task_results import write_results
 from sudare.errors import InvalidParameter, KeyRevoked, NotApproved, NotConnected, SudareError
-from sudare.files import check_unshared, make_private_folder, write_atomically
+from sudare.files import check_unshared, held_alone, make_private_folder, write_atomically
 from sudare.sums.context import RELAY_NAME
 
 _LOOK_SECONDS: Final = 0.5
@@ -103,15 +103,24 @@ class Node:
         self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
 
     def run(self, tasks: Iterable[str] = (), *, stay: bool = False, most_seconds: float = float("inf")) -> bool:
-        """Take part. Without `stay`, until these tasks are over here and the others have heard everything; False if time ran out."""
-        for name in tasks:
-            self.ask(name)
-        try:
-            in_time = drive(self.dispatcher, self.transport, lambda: self._poll(stay), most_seconds, self.clock)
-            settle(self.dispatcher, self.transport, _SETTLE_SECONDS)
-        finally:
-            self._workers.shutdown(wait=False, cancel_futures=True)
-            self.log.write("stopped")
+        """Take part. Without `stay`, until these tasks are over here and the others have heard everything; False if time ran out.
+
+        Raise InvalidParameter where another node runs with this state folder: both would begin the same sums, with the same secrets.
+        """
+        with held_alone(self.member.state_folder / "run.lock") as alone:
+            if not alone:
+                raise InvalidParameter(
+                    "Another node or job of this member is running with its state folder.",
+                    "Let it finish, or stop it, and start this one again.",
+                )
+            for name in tasks:
+                self.ask(name)
+            try:
+                in_time = drive(self.dispatcher, self.transport, lambda: self._poll(stay), most_seconds, self.clock)
+                settle(self.dispatcher, self.transport, _SETTLE_SECONDS)
+            finally:
+                self._workers.shutdown(wait=False, cancel_futures=True)
+                self.log.write("stopped")
         return in_time
 
     def ask(self, name: str, *, withdraw: bool = False) -> None:
