@@ -73,8 +73,8 @@ docs: $(INSTALLED)  ## the documentation, into .site/
 	@$(BIN)/mkdocs build --strict --site-dir .site
 	@echo "Open .site/index.html"
 
-# Spark is half a gigabyte; its tests run where it is installed by hand.
-LOCKED_EXTRAS := consortium delta docs duckdb iceberg neural papers
+# Spark is half a gigabyte and MLflow brings twenty packages; their tests run where they are installed by hand.
+LOCKED_EXTRAS := consortium delta docs duckdb iceberg neural onnx page papers
 lock:  ## resolve the dependencies anew, into requirements.lock
 	@$(PYTHON) -m venv --clear .venv-lock
 	@.venv-lock/bin/python -m pip install $(QUIET) uv
