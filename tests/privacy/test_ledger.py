@@ -42,7 +42,7 @@ from sudare.errors import (
 )
 from sudare.privacy import ledger_storage as storage
 from sudare.privacy import ledger_tables as tables
-from sudare.privacy.account_balance import Amount
+from sudare.privacy.account_balance import AccountState, Amount
 from sudare.privacy.accounting import (
     approximate_cost,
     decimal_up,
@@ -694,6 +694,64 @@ class TestQuote:
         assert not account.quote(Guarantee(1e308), pure_cost(1e308)).admitted
 
 
+EVENT: dict[str, Any] = {"who": "sato", "what": "a mean of 'visits'", "purpose": "a talk", "digest": "0" * 64}
+
+
+class TestRequests:
+    def test_an_event_is_entered_and_changes_no_balance(self, account: Account) -> None:
+        receipt = account.enter_request("1a2b", 1, "asked", **EVENT)
+        entry = account.entries()[-1]
+        assert receipt == Receipt(account.ledger.identity, 2, entry.hash, "patients")
+        assert entry.kind == "request"
+        assert entry.body == {"request": "1a2b", "version": 1, "event": "asked", **EVENT}
+        assert account.spent() == (0.0, 0.0)
+        assert account.ledger.verify([receipt]).position == 2
+
+    def test_the_same_event_is_entered_once(self, account: Account) -> None:
+        account.disclose("sums", "the members", 1)
+        first = account.enter_request("1a2b", 1, "approved", **EVENT)
+        assert account.enter_request("1a2b", 1, "approved", **{**EVENT, "purpose": "again"}) == first
+        others = [("1a2c", 1, "approved", EVENT), ("1a2b", 2, "approved", EVENT), ("1a2b", 1, "denied", EVENT)]
+        others.append(("1a2b", 1, "approved", {**EVENT, "who": "mori"}))
+        positions = [
+            account.enter_request(name, version, event, **told).position for name, version, event, told in others
+        ]
+        assert positions == [4, 5, 6, 7]
+        account.ledger.verify()
+
+    def test_texts_that_cannot_be_shown_are_refused(self, account: Account) -> None:
+        with pytest.raises(InvalidParameter, match="who has a control character"):
+            account.enter_request("1a2b", 1, "asked", **{**EVENT, "who": "sa\nto"})
+        assert len(account.entries()) == 1
+
+    def test_of_a_request_anything_else_is_refused(self, path: Path) -> None:
+        for body in (
+            {},
+            {"request": "1a2b", "version": "1", "event": "asked", **EVENT},
+            {"request": 1, "version": 1, "event": "asked", **EVENT},
+        ):
+            ledger = Ledger(path.with_name(f"{len(str(body))}.db"))
+            ledger.account("a", epsilon=1.0)
+            with pytest.raises(ValueError, match="not an event of a request"), ledger._writing() as (connection, head):
+                ledger._append(
+                    connection,
+                    head,
+                    "a",
+                    AccountState.from_text(cast("str", tables.account_state(connection, "a"))),
+                    "request",
+                    body,
+                )
+
+    def test_a_charge_is_gone_on_with_until_something_was_computed_for_it(self, account: Account) -> None:
+        paid = (Guarantee(0.5), pure_cost(0.5), "PrivateMean", "a mark")
+        assert account.begun(*paid) is None
+        charged = account.charge(*paid)
+        assert account.begun(*paid) == charged
+        assert account.begun(*paid[:3], "another mark") is None
+        compute(account.ledger, charged.receipt, "c" * 64)
+        assert account.begun(*paid) is None
+
+
 class TestDisclosing:
     def test_a_disclosure_is_entered(self, account: Account) -> None:
         receipt = account.disclose("sums", towards="the members", numbers=7, purpose="a sum")
@@ -1296,38 +1354,39 @@ class TestExport:
 class TestFormats:
     def test_an_older_ledger_is_migrated_when_it_is_opened(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ledger, receipts = busy_ledger(path)
-        monkeypatch.setattr(tables, "FORMAT", 3)
-        monkeypatch.setattr(tables, "OLDEST_READABLE_FORMAT", 3)
+        monkeypatch.setattr(tables, "FORMAT", 4)
+        monkeypatch.setattr(tables, "OLDEST_READABLE_FORMAT", 4)
         monkeypatch.setattr(
-            tables, "MIGRATIONS", {2: lambda connection: connection.exec_driver_sql("CREATE TABLE notes (note TEXT)")}
+            tables, "MIGRATIONS", {3: lambda connection: connection.exec_driver_sql("CREATE TABLE notes (note TEXT)")}
         )
-        with pytest.raises(LedgerVersion, match="an older one than 3"):
+        with pytest.raises(LedgerVersion, match="an older one than 4"):
             ledger.verify()
         assert Ledger(path, create=False).verify(receipts).position == 9
         assert ledger.verify(receipts).position == 9
         with edited(path) as connection:
-            assert connection.execute("SELECT format FROM chain").fetchall() == [(3,)]
+            assert connection.execute("SELECT format FROM chain").fetchall() == [(4,)]
             assert connection.execute("SELECT * FROM notes").fetchall() == []
 
     def test_a_charge_migrates_too(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ledger, _ = busy_ledger(path)
         account = ledger.account("patients")
-        monkeypatch.setattr(tables, "FORMAT", 3)
-        monkeypatch.setattr(tables, "MIGRATIONS", {2: lambda _connection: None})
+        monkeypatch.setattr(tables, "FORMAT", 4)
+        monkeypatch.setattr(tables, "MIGRATIONS", {3: lambda _connection: None})
         charge(account, 0.5)
         assert ledger.verify().position == 10
 
-    def test_a_ledger_of_format_1_is_read_as_it_is_and_changed_by_the_first_write(self, path: Path) -> None:
+    @pytest.mark.parametrize("older", [1, 2])
+    def test_an_older_ledger_is_read_as_it_is_and_changed_by_the_first_write(self, path: Path, older: int) -> None:
         ledger, receipts = busy_ledger(path)
         with edited(path) as connection:
-            connection.execute("UPDATE chain SET format = 1")
+            connection.execute("UPDATE chain SET format = ?", (older,))
         before = path.read_bytes()
         assert Ledger(path, create=False).verify(receipts).position == 9
         assert ledger.account("patients").remaining().epsilon == 2.5
         assert path.read_bytes() == before
         charge(ledger.account("patients"), 0.5)
         with edited(path) as connection:
-            assert connection.execute("SELECT format FROM chain").fetchall() == [(2,)]
+            assert connection.execute("SELECT format FROM chain").fetchall() == [(3,)]
         assert ledger.verify(receipts).position == 10
 
     def test_a_failing_migration_leaves_the_ledger_usable_by_the_old_version(
@@ -1339,9 +1398,9 @@ class TestFormats:
 
         ledger, receipts = busy_ledger(path)
         with monkeypatch.context() as newer:
-            newer.setattr(tables, "FORMAT", 3)
-            newer.setattr(tables, "OLDEST_READABLE_FORMAT", 3)
-            newer.setattr(tables, "MIGRATIONS", {2: fails})
+            newer.setattr(tables, "FORMAT", 4)
+            newer.setattr(tables, "OLDEST_READABLE_FORMAT", 4)
+            newer.setattr(tables, "MIGRATIONS", {3: fails})
             with pytest.raises(OSError, match="no space"):
                 Ledger(path)
         assert ledger.verify(receipts).position == 9
@@ -1351,7 +1410,7 @@ class TestFormats:
         account = ledger.account("patients")
         with edited(path) as connection:
             connection.execute("DROP TABLE accounts")
-            connection.execute("UPDATE chain SET format = 3")
+            connection.execute("UPDATE chain SET format = 4")
         before = path.read_bytes()
         acts: list[Callable[[], object]] = [
             lambda: Ledger(path),
@@ -1360,7 +1419,7 @@ class TestFormats:
             lambda: charge(account, 0.1),
         ]
         for act in acts:
-            with pytest.raises(LedgerVersion, match="has format 3, this version knows up to 2"):
+            with pytest.raises(LedgerVersion, match="has format 4, this version knows up to 3"):
                 act()
         assert path.read_bytes() == before
 

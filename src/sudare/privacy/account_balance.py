@@ -34,6 +34,8 @@ from sudare.privacy.source_identity import SliceIdentity, Source, covers, looked
 
 # Totals are exact fractions, and may have many digits.
 LARGEST_STATE_BYTES: Final = 1 << 24
+# What an event of a request tells in words; `digest` is that of what was asked for in this version.
+REQUEST_TEXTS: Final = ("request", "event", "who", "what", "purpose", "digest")
 # Everything that reading an entry or a balance which sudare did not write can end in.
 _UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
@@ -268,6 +270,9 @@ class AccountState:
                 if not is_restore_body(entry.body):
                     raise ValueError("not a restore")
                 return replace(state, whole=self.terms.budget.used_up(self.spent), slices={})
+            case "request":
+                check_request_body(entry.body)
+                return state
             case "disclosure" | "result" | "release":
                 return state
             case _:
@@ -360,6 +365,17 @@ def is_restore_body(body: Mapping[str, Any]) -> bool:
         and isinstance(body["lost"], list)
         and all(isinstance(point, list) and [type(part) for part in point] == [int, str] for point in body["lost"])
     )
+
+
+def check_request_body(body: Mapping[str, Any]) -> None:
+    """Raise ValueError unless a body says what happened to a request for a release: which one, in which version, by whom, and why."""
+    is_request = (
+        set(body) == {*REQUEST_TEXTS, "version"}
+        and type(body["version"]) is int
+        and all(isinstance(body[name], str) for name in REQUEST_TEXTS)
+    )
+    if not is_request:
+        raise ValueError("not an event of a request")
 
 
 def is_raise(old: Budget, new: Budget) -> bool:

@@ -478,6 +478,33 @@ class Account:
                 return Receipt(self.ledger.identity, entry.position, entry.hash, self.name)
         return None
 
+    def begun(self, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Charged | None:
+        """The charge that was entered under this mark, if nothing was computed for it yet; None otherwise.
+
+        Whoever was killed after the charge goes on with it: the noise that was drawn then never left.
+        """
+        receipt = Account.receipt_of(self, guarantee, cost, what, mark)
+        promised = None if receipt is None else self.ledger.promised(receipt)
+        if receipt is None or promised is None:
+            return None
+        return Charged(receipt, promised) if self.ledger.result_of(receipt) is None else None
+
+    def enter_request(
+        self, request: str, version: int, event: str, *, who: str, what: str, purpose: str, digest: str
+    ) -> Receipt:
+        """Enter what happened to a request for a release: asked, approved, denied and so on. No balance changes.
+
+        The same event of the same version by the same person is entered once: whoever was killed before it could be kept elsewhere comes again.
+        """
+        _checked_sentences(request=request, event=event, who=who, what=what, purpose=purpose, digest=digest)
+        body = {"request": request, "version": version, "event": event, "who": who}
+        with self.ledger._writing() as (connection, head):
+            for entry in tables.entries(connection, self.name):
+                if entry.kind == "request" and {name: entry.body[name] for name in body} == body:
+                    return Receipt(head.ledger, entry.position, entry.hash, self.name)
+            told = {**body, "what": what, "purpose": purpose, "digest": digest}
+            return self.ledger._append(connection, head, self.name, _state(connection, self.name), "request", told)
+
     def disclose(self, what: str, towards: str, numbers: int, purpose: str = "") -> Receipt:
         """Enter that exact values are shown to others: no ε, but a line that says what and to whom."""
         if isinstance(numbers, bool) or not isinstance(numbers, int) or numbers < 1:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from sudare.errors import LedgerCorrupt, LedgerRolledBack
 
-Kind = Literal["ledger", "open", "bind", "raise", "charge", "disclosure", "result", "release", "restore"]
+Kind = Literal["ledger", "open", "bind", "raise", "charge", "disclosure", "result", "release", "restore", "request"]
 
 FIRST_PREVIOUS: Final = "0" * 64
 

@@ -15,7 +15,7 @@ from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy.ledger_chain import Entry, Head, canonical_json
 from sudare.privacy.ledger_storage import is_reading
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 # From this format on the tables are the same, and only kinds of entries were added: read as it is, changed by the next write.
 OLDEST_READABLE_FORMAT: Final = 1
 LARGEST_BODY_BYTES: Final = 1 << 24
@@ -24,7 +24,10 @@ LARGEST_BODY_BYTES: Final = 1 << 24
 _CREATION_LOCK: Final = 0x737564617265
 
 # From a format to the next: each function changes the tables inside one transaction and leaves the entries' bytes alone.
-MIGRATIONS: Final[dict[int, Callable[[sql.Connection], None]]] = {1: lambda _connection: None}
+MIGRATIONS: Final[dict[int, Callable[[sql.Connection], None]]] = {
+    1: lambda _connection: None,
+    2: lambda _connection: None,
+}
 
 _tables = sql.MetaData()
 _chain = sql.Table(

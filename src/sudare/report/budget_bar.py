@@ -91,6 +91,8 @@ def entry_cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
         "release": f"file of entry {body.get('charge')}",
     }
     what = body.get("what") or body.get("reason") or described.get(kind, "")
+    if kind == "request":
+        what = f"request {body['request']} {body['event']} by {body['who']}: {what}"
     amounts = {"open": body, "raise": body, "charge": body.get("cost")}.get(kind)
     epsilon, delta = ("–", "–") if amounts is None else (_exact_text(amounts[name]) for name in ("epsilon", "delta"))
     cells = (str(entry["position"]), kind, str(what), epsilon, delta, time_text(entry["time"]))

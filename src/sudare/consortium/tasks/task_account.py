@@ -78,7 +78,7 @@ class TaskAccount(Account):
     ) -> Charged:
         """Enter the charge of this run, or raise and leave everything as it was."""
         if self._is_resumed:
-            begun = self._begun(guarantee, cost, what, self._marked(purpose))
+            begun = self.begun(guarantee, cost, what, self._marked(purpose))
             if begun is not None:
                 return begun
         return super().charge(guarantee, cost, what, self._marked(purpose), source)
@@ -94,14 +94,6 @@ class TaskAccount(Account):
             if entry.kind == "disclosure" and (entry.body["purpose"], entry.body["numbers"]) == (mark, numbers):
                 return Receipt(self.ledger.identity, entry.position, entry.hash, self.name)
         return super().disclose(what, towards, numbers, mark)
-
-    def _begun(self, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Charged | None:
-        """The charge of this run, if it was entered and nothing was computed for it yet."""
-        receipt = super().receipt_of(guarantee, cost, what, mark)
-        promised = None if receipt is None else self.ledger.promised(receipt)
-        if receipt is None or promised is None:
-            return None
-        return Charged(receipt, promised) if self.ledger.result_of(receipt) is None else None
 
     def _marked(self, purpose: str) -> str:
         mark = self._permission.mark
