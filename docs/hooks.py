@@ -45,6 +45,14 @@ PUBLIC_MODULES = (
     "sudare.papers",
 )
 
+# Files beside docs/ that are pages of the site.
+PAGES_ELSEWHERE = {
+    "README.md": "index.md",
+    "README.ja.md": "ja/index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
+
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the made pages below their section of the navigation."""
@@ -82,18 +90,18 @@ def made_pages() -> dict[str, str]:
     pages = {"errors/index.md": errors_index()}
     pages |= {f"errors/{error.__name__}.md": error_page(error) for error in every_error()}
     pages |= {"proofs/index.md": proofs_index()}
-    pages |= {f"proofs/{page.name}": from_folder(page.read_text("utf-8"), "proofs") for page in proof_pages()}
-    pages |= {"command-line.md": command_line_page(), "python.md": python_page(), "glossary.md": glossary_page()}
-    for source, target in (("README", "index"), ("CONTRIBUTING", "contributing"), ("CHANGELOG", "changelog")):
-        pages[f"{target}.md"] = from_folder((ROOT / f"{source}.md").read_text("utf-8"), "")
-    return pages
+    pages |= {f"proofs/{page.name}": for_site(f"proofs/{page.name}") for page in proof_pages()}
+    pages |= {"command-line.md": command_line_page(), "python.md": python_page()}
+    pages |= {"glossary.md": glossary_page(), "ja/glossary.md": japanese_glossary_page()}
+    return pages | {page: for_site(source) for source, page in PAGES_ELSEWHERE.items()}
 
 
 # From a file of the repository to a page of the site
 
 
-def from_folder(text: str, folder: str) -> str:
-    """Text whose links, written for readers of the repository, lead to pages of the site; links to code become text."""
+def for_site(source: str) -> str:
+    """The text of a file of the repository with its links leading to pages of the site; links to code become text."""
+    folder, page_folder = posixpath.dirname(source), posixpath.dirname(site_path(source) or "")
 
     def rewritten(match: re.Match[str]) -> str:
         image, label, target = match.groups()
@@ -103,21 +111,17 @@ def from_folder(text: str, folder: str) -> str:
         page = site_path(posixpath.normpath(posixpath.join(folder, path)))
         if page is None:
             return label
-        return f"{image}[{label}]({posixpath.relpath(page, folder or '.')}{mark}{anchor})"
+        return f"{image}[{label}]({posixpath.relpath(page, page_folder or '.')}{mark}{anchor})"
 
-    return re.sub(r"(!?)\[([^\]]+)\]\(([^)\s]+)\)", rewritten, text)
+    return re.sub(r"(!?)\[([^\]]+)\]\(([^)\s]+)\)", rewritten, (ROOT / source).read_text("utf-8"))
 
 
 def site_path(repository_path: str) -> str | None:
     """Where a file of the repository is found in the site; None for files the site does not show."""
-    renamed = {
-        "README.md": "index.md",
-        "CONTRIBUTING.md": "contributing.md",
-        "CHANGELOG.md": "changelog.md",
-        "proofs": "proofs/index.md",
-    }
-    if repository_path in renamed:
-        return renamed[repository_path]
+    if repository_path in PAGES_ELSEWHERE:
+        return PAGES_ELSEWHERE[repository_path]
+    if repository_path == "proofs":
+        return "proofs/index.md"
     if repository_path.startswith("proofs/"):
         return repository_path
     return repository_path.removeprefix("docs/") if repository_path.startswith("docs/") else None
@@ -189,9 +193,15 @@ def error_page(error: type[SudareError]) -> str:
 
 
 def glossary_page() -> str:
-    """Every word with its meaning, in English and Japanese."""
-    rows = [f"| **{each.name}** {each.japanese} | {each.meaning} | {each.japanese_meaning} |" for each in TERMS]
-    return "# Glossary\n\n| | | |\n| --- | --- | --- |\n" + "\n".join(rows)
+    """Every word with its meaning and its Japanese name."""
+    rows = [f"| **{each.name}** | {each.meaning} | {each.japanese} |" for each in TERMS]
+    return "# Glossary\n\nEnglish · [日本語](ja/glossary.md)\n\n| | | |\n| --- | --- | --- |\n" + "\n".join(rows)
+
+
+def japanese_glossary_page() -> str:
+    """Every word with its meaning, in Japanese, and its English name."""
+    rows = [f"| **{each.japanese}** | {each.japanese_meaning} | {each.name} |" for each in TERMS]
+    return "# 用語集\n\n[English](../glossary.md) · 日本語\n\n| | | |\n| --- | --- | --- |\n" + "\n".join(rows)
 
 
 # Command line

@@ -14,7 +14,7 @@ from mkdocs.config import load_config
 from sudare.errors import every_error
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "README.ja.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def python_blocks(page: Path) -> list[tuple[int, str]]:
@@ -29,7 +29,7 @@ def python_blocks(page: Path) -> list[tuple[int, str]]:
 PAGES_THAT_RUN = [page for page in PAGES if python_blocks(page)]
 
 
-@pytest.mark.parametrize("page", PAGES_THAT_RUN, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES_THAT_RUN, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_python_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
@@ -40,7 +40,8 @@ def test_python_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
 
 
 def test_pages_that_must_run_do() -> None:
-    assert {"README.md", "getting-started.md"} <= {page.name for page in PAGES_THAT_RUN}
+    must = {"README.md", "README.ja.md", "docs/getting-started.md", "docs/ja/getting-started.md"}
+    assert must <= {page.relative_to(ROOT).as_posix() for page in PAGES_THAT_RUN}
 
 
 def test_code_blocks_say_whether_they_run() -> None:
