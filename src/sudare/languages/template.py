@@ -1,0 +1,79 @@
+"""Texts with gaps: which gaps a template has, the pattern of all texts it makes, and how it is filled.
+
+`{name}` is a gap. `{row|rows}` stands for one of the words, where English needs a plural and the other language does not.
+`{{` and `}}` are braces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+_TOKEN: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
+_QUOTES: Final = ("'", '"', "`")
+
+
+def tokens(template: str) -> Iterator[tuple[str, str]]:
+    """The template in pieces: ("text", …), ("gap", its name) or ("choice", words between bars)."""
+    at = 0
+    for found in _TOKEN.finditer(template):
+        if at < found.start():
+            yield "text", template[at : found.start()]
+        name = found.group(1)
+        if name is None:
+            yield "text", found.group()[0]
+        else:
+            yield ("choice" if "|" in name else "gap"), name
+        at = found.end()
+    if at < len(template):
+        yield "text", template[at:]
+
+
+def gaps(template: str) -> set[str]:
+    """The names of its gaps."""
+    return {piece for kind, piece in tokens(template) if kind == "gap"}
+
+
+def literal_text(template: str) -> str:
+    """All that stands outside gaps."""
+    return "".join(piece for kind, piece in tokens(template) if kind == "text")
+
+
+def is_exact(template: str) -> bool:
+    """Whether the template makes one text only."""
+    return all(kind == "text" for kind, _ in tokens(template))
+
+
+def pattern(template: str) -> re.Pattern[str]:
+    """What matches the texts that the template makes; a gap that comes twice holds the same both times."""
+    parts, seen = [], set[str]()
+    for kind, piece in tokens(template):
+        if kind == "text":
+            parts.append(re.escape(piece))
+        elif kind == "choice":
+            parts.append(f"(?:{'|'.join(map(re.escape, piece.split('|')))})")
+        elif piece in seen:
+            parts.append(f"(?P={piece})")
+        else:
+            seen.add(piece)
+            parts.append(f"(?P<{piece}>.*?)")
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def quoted_gaps(template: str) -> set[str]:
+    """Gaps that begin right after a quotation mark: what stands there is a name that somebody gave."""
+    found, before = set(), ""
+    for kind, piece in tokens(template):
+        if kind == "gap" and before.endswith(_QUOTES):
+            found.add(piece)
+        before = piece if kind == "text" else ""
+    return found
+
+
+def filled(template: str, values: Mapping[str, object]) -> str:
+    """The template with the values in its gaps; of words to choose from, the last."""
+    return "".join(
+        piece if kind == "text" else str(values[piece]) if kind == "gap" else piece.split("|")[-1]
+        for kind, piece in tokens(template)
+    )

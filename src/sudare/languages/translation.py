@@ -1,0 +1,156 @@
+"""A finished English text in another language: the template that it was made from is found, and its translation filled.
+
+Nothing is read or compiled while the language is English.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Mapping
+from importlib import resources
+from typing import Final, Literal, Protocol, get_args
+
+from sudare.languages.template import filled, is_exact, literal_text, pattern, quoted_gaps, tokens
+
+Language = Literal["en", "ja"]
+LANGUAGES: Final[tuple[Language, ...]] = get_args(Language)
+
+# A text is a sentence or a few; longer ones are not ours, and would take long to compare with all templates.
+_LONGEST_TEXT: Final = 8_000
+_DEEPEST: Final = 4
+# Where a text of several parts may be divided, if no template has made the whole. Each part keeps what ends it.
+_SEAMS: Final = {"\n": "\n", "; ": "; ", ". ": "", ": ": ": "}
+
+
+class Translator(Protocol):
+    """What templates call as `_`."""
+
+    def __call__(self, text: str, /, **values: object) -> str: ...
+
+
+def language_in_use(option: str | None, environment: Mapping[str, str]) -> Language:
+    """The language that is asked for: by `--lang`, else by SUDARE_LANG, else by the locale (LC_ALL, LC_MESSAGES, LANG). English unless it is Japanese.
+
+    A language that there is no translation for counts as English.
+    """
+    named = option or environment.get("SUDARE_LANG")
+    if not named:
+        # The first that is set decides, as POSIX has it.
+        named = next((environment[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(name)), "")
+    return "ja" if re.match(r"ja(?![a-z])", named, re.IGNORECASE) else "en"
+
+
+def translated(text: str, language: Language) -> str:
+    """The text in the language; itself where no template is known that makes it."""
+    if language == "en" or not text or len(text) > _LONGEST_TEXT:
+        return text
+    return _catalogue(language).translated(text, _DEEPEST) or text
+
+
+def translator(language: Language) -> Translator:
+    """`_` for templates: `_("…")` is the text in the language, and `_("… {name} …", name=value)` has the values in its gaps.
+
+    Values are filled in as they are; what is itself a text of ours goes through `_` first.
+    """
+
+    def translate(text: str, /, **values: object) -> str:
+        if not values:
+            return translated(text, language)
+        template = text if language == "en" else _catalogue(language).templates.get(text, text)
+        return filled(template, values)
+
+    return translate
+
+
+@functools.cache
+def _catalogue(language: Language) -> _Catalogue:
+    folder = resources.files("sudare.languages") / language
+    return _Catalogue(
+        {
+            english: other
+            for file in sorted(folder.iterdir(), key=lambda file: file.name)
+            if file.name.endswith(".toml")
+            for english, other in tomllib.loads(file.read_text("utf-8")).items()
+        }
+    )
+
+
+class _Template:
+    """An English template and what it is in another language, compared with a text when needed."""
+
+    def __init__(self, english: str, other: str) -> None:
+        self.other = other
+        self.weight = len(literal_text(english))
+        self._english = english
+        # Looking for the longest piece first is much faster than the pattern.
+        self._piece = max((piece for kind, piece in tokens(english) if kind == "text"), key=len, default="")
+        self._quoted = quoted_gaps(english)
+
+    @functools.cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return pattern(self._english)
+
+    def values_in(self, text: str) -> dict[str, str] | None:
+        """What stands in the gaps, if the template makes the text."""
+        found = self._pattern.fullmatch(text) if self._piece in text else None
+        return None if found is None else found.groupdict()
+
+    def is_name(self, gap: str) -> bool:
+        """Whether a name stands there, which is never translated."""
+        return gap in self._quoted
+
+
+class _Catalogue:
+    """All templates of a language, found by the first word of a text."""
+
+    def __init__(self, templates: Mapping[str, str]) -> None:
+        self.templates = templates
+        self._exact = {filled(key, {}): filled(value, {}) for key, value in templates.items() if is_exact(key)}
+        self._by_first_word: defaultdict[str, list[_Template]] = defaultdict(list)
+        for key, value in templates.items():
+            if not is_exact(key):
+                self._by_first_word[_first_word(next(tokens(key)))].append(_Template(key, value))
+
+    def translated(self, text: str, depth: int) -> str | None:
+        """The text in this language, or None where it is not one of ours."""
+        if text in self._exact:
+            return self._exact[text]
+        if not depth:
+            return None
+        return self._from_template(text, depth) or self._in_parts(text, depth)
+
+    def _from_template(self, text: str, depth: int) -> str | None:
+        words = {"", _first_word(("text", text))}
+        likely = [template for word in words for template in self._by_first_word.get(word, [])]
+        for template in sorted(likely, key=lambda template: -template.weight):
+            values = template.values_in(text)
+            if values is not None:
+                return filled(
+                    template.other,
+                    {
+                        gap: content if template.is_name(gap) else self.translated(content, depth - 1) or content
+                        for gap, content in values.items()
+                    },
+                )
+        return None
+
+    def _in_parts(self, text: str, depth: int) -> str | None:
+        for seam, seam_between in _SEAMS.items():
+            if seam in text.strip():
+                pieces = text.split(seam)
+                ends = seam.rstrip() if seam == ". " else ""
+                english = [piece + ends for piece in pieces[:-1]] + pieces[-1:]
+                parts = [self.translated(piece, depth - 1) for piece in english]
+                if any(parts):
+                    told = [part or piece for part, piece in zip(parts, english, strict=True)]
+                    return seam_between.join(told)
+        return None
+
+
+def _first_word(token: tuple[str, str]) -> str:
+    """The first whole word of a text, or nothing where it may go on in a gap."""
+    kind, piece = token
+    return piece.split(" ", 1)[0] if kind == "text" and " " in piece else ""

@@ -1,0 +1,80 @@
+"""The language that is used, and finished texts in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from sudare.languages import language_in_use, translated, translator
+from sudare.languages.template import filled, gaps, literal_text, pattern
+from sudare.languages.translation import _Catalogue
+
+CATALOGUE = _Catalogue(
+    {
+        "There is no folder for '{output}'.": "'{output}' を置くフォルダがありません。",
+        "Make it first.": "先に作ってください。",
+        "{count} {row|rows} of {what} were read.": "{what}の{count}行を読みました。",
+        "the table": "表",
+        "{problem} Nothing was charged.": "{problem}課金はしていません。",
+        "{name} is not there.": "{name} がありません。",
+        "{name} is not there, but {name} was named.": "{name} は名前だけで、ありません。",
+        "A brace: {{}}": "波括弧: {{}}",
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("english", "japanese"),
+    [
+        ("There is no folder for 'a/b.sudare'.", "'a/b.sudare' を置くフォルダがありません。"),
+        ("1 row of the table were read.", "表の1行を読みました。"),
+        ("7 rows of the file were read.", "the fileの7行を読みました。"),
+        ("a is not there, but a was named.", "a は名前だけで、ありません。"),
+        ("There is no folder for 'x'. Make it first.", "'x' を置くフォルダがありません。先に作ってください。"),
+        ("There is no folder for 'the table'.", "'the table' を置くフォルダがありません。"),
+        ("Make it first. Nothing was charged.", "先に作ってください。課金はしていません。"),
+        ("A brace: {}", "波括弧: {}"),
+    ],
+)
+def test_a_finished_text_is_found_by_its_template(english: str, japanese: str) -> None:
+    assert CATALOGUE.translated(english, 4) == japanese
+
+
+def test_a_text_that_no_template_makes_is_left_as_it_is() -> None:
+    assert CATALOGUE.translated("Something else", 4) is None
+    assert translated("Zyx wvu tsr.", "ja") == "Zyx wvu tsr."
+    assert translated("x" * 100_000, "ja") == "x" * 100_000
+
+
+def test_english_stays_english_and_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sudare.languages.translation._catalogue", lambda language: pytest.fail("read a catalogue"))
+    assert translated("Make it first.", "en") == "Make it first."
+    assert translator("en")("a {b} {c|d}", b=1) == "a 1 d"
+
+
+@pytest.mark.parametrize(
+    ("option", "environment", "language"),
+    [
+        (None, {}, "en"),
+        ("ja", {"LANG": "en_GB.UTF-8"}, "ja"),
+        ("en", {"SUDARE_LANG": "ja", "LANG": "ja_JP.UTF-8"}, "en"),
+        (None, {"SUDARE_LANG": "ja", "LC_ALL": "C"}, "ja"),
+        (None, {"LC_ALL": "ja_JP.UTF-8", "LANG": "C"}, "ja"),
+        (None, {"LC_ALL": "C", "LANG": "ja_JP.UTF-8"}, "en"),
+        (None, {"LC_ALL": "", "LC_MESSAGES": "ja", "LANG": "C"}, "ja"),
+        (None, {"LANG": "ja_JP.UTF-8"}, "ja"),
+        (None, {"LANG": "jam_JM"}, "en"),
+        (None, {"LANG": "fr_FR"}, "en"),
+    ],
+)
+def test_option_then_variable_then_locale_decide(
+    option: str | None, environment: dict[str, str], language: str
+) -> None:
+    assert language_in_use(option, environment) == language
+
+
+def test_templates() -> None:
+    assert gaps("{a} {b|c} {{d}} {a}") == {"a"}
+    assert literal_text("x {a} y {b|c}z") == "x  y z"
+    assert pattern("{a}-{a}").fullmatch("1-1")
+    assert not pattern("{a}-{a}").fullmatch("1-2")
+    assert filled("{a} {b|c} {{d}}", {"a": 1}) == "1 c {d}"
