@@ -1,0 +1,1 @@
+"""A request for a release: what can be asked for, what its result would be worth."""

@@ -1,0 +1,232 @@
+"""What can be asked for, as data: options of the shell and forms of the page are made from it, and estimators are.
+
+Type, default and choices of a field come from the learner's own constructor; only the words about it are here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from sudare.errors import InvalidParameter, UnknownName
+from sudare.privacy.learner_registry import learner_class
+from sudare.requests.declared_parameters import FieldType, choices_of, type_of
+from sudare.requests.field_words import LEFT_OUT, WORDS, FieldWords
+
+if TYPE_CHECKING:
+    from sudare.schema import Schema
+
+Target = Literal["label", "number", "none"]
+TARGET: Final = "target"
+
+
+@dataclass(frozen=True)
+class Field:
+    """One value that can be chosen: `name` is the learner's parameter, `option` its spelling in the shell."""
+
+    name: str
+    option: str
+    type: FieldType
+    default: Any
+    choices: tuple[str, ...]
+    help: str
+    # Learners that have the parameter; a kind with several chooses one by the target.
+    applies: tuple[str, ...]
+    # Which columns of the schema it can name: "number", "category", "any", "undeclared"; empty where it names none.
+    columns: str = ""
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether several values can be given."""
+        return self.type.is_repeated
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """A kind of release: which learner makes it, by the target it is asked to predict, and what can be chosen."""
+
+    name: str
+    learners: Mapping[Target, str]
+    title: str
+    # Words that differ from those of other kinds.
+    words: Mapping[str, FieldWords] = field(default_factory=dict)
+
+    @property
+    def is_model(self) -> bool:
+        """Whether it predicts a target."""
+        return "none" not in self.learners or len(self.learners) > 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the learners, each once."""
+        return tuple(dict.fromkeys(self.learners.values()))
+
+    def learner(self, schema: Schema) -> str:
+        """The learner for this target. Raise InvalidParameter where the kind cannot predict it."""
+        target = target_of(schema)
+        if "none" in self.learners and not self.is_model:
+            return self.learners["none"]
+        if target not in self.learners:
+            needs = {"label": "a label (classes)", "number": "a number", "none": "no target"}
+            raise InvalidParameter(
+                f"A release of kind '{self.name}' predicts {' or '.join(needs[one] for one in self.learners if one != 'none')}, and the schema declares {needs[target]} as its target.",
+                "Name another column with --target, declare the target in the schema, or choose another kind.",
+            )
+        return self.learners[target]
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """What can be chosen, in the order of the constructors; the target comes first."""
+        found: dict[str, Field] = {}
+        if self.is_model:
+            words = WORDS[TARGET]
+            found[TARGET] = Field(
+                TARGET, words.option, FieldType.COLUMN, None, (), words.help, self.names, words.columns
+            )
+        for learner in self.names:
+            for each in self._fields_of(learner):
+                known = found.get(each.name)
+                found[each.name] = each if known is None else replace(known, applies=(*known.applies, learner))
+        return tuple(found.values())
+
+    def _fields_of(self, learner: str) -> list[Field]:
+        made = learner_class(learner)
+        fields = []
+        for parameter in inspect.signature(made).parameters.values():
+            if parameter.name in LEFT_OUT:
+                continue
+            words = self.words.get(parameter.name, WORDS[parameter.name])
+            fields.append(
+                Field(
+                    parameter.name,
+                    words.option,
+                    type_of(parameter.name, str(parameter.annotation)),
+                    parameter.default,
+                    choices_of(made, parameter.name, str(parameter.annotation)),
+                    words.help,
+                    (learner,),
+                    words.columns,
+                )
+            )
+        return fields
+
+    def field(self, name: str) -> Field:
+        """The field of this name. Raise UnknownName where the kind has none."""
+        for each in self.fields:
+            if each.name == name:
+                return each
+        raise UnknownName(
+            f"A release of kind '{self.name}' has no {_shown_option(name)}.",
+            f"It takes {', '.join(each.option for each in self.fields)}.",
+        )
+
+
+def _statistic(name: str, learner: str, title: str) -> Kind:
+    return Kind(name, MappingProxyType({"none": learner}), title)
+
+
+def _model(name: str, title: str, words: Mapping[str, FieldWords] | None = None, **learners: str) -> Kind:
+    chosen: Any = MappingProxyType(learners)
+    return Kind(name, chosen, title, words or {})
+
+
+KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            _statistic("mean", "PrivateMean", "Means of all declared number columns"),
+            _statistic("histogram", "PrivateHistogram", "How often each value or bin of every declared column occurs"),
+            _statistic("table", "GroupedTable", "Counts, means, variances and quantiles by group"),
+            _statistic("quantiles", "PrivateQuantiles", "Medians and other quantiles, with intervals"),
+            _statistic("scaler", "PrivateStandardScaler", "Means and standard deviations, to scale columns with"),
+            _model("logistic", "Logistic regression: the probability of each class", label="PrivateLogisticRegression"),
+            _model("svc", "Linear classifier with a smoothed hinge loss", label="PrivateLinearSVC"),
+            _model("ridge", "Ridge regression of a number", number="PrivateRidge"),
+            _model(
+                "gibbs", "One draw from a Gibbs posterior: of a classifier, a regression, or means where there is no target",
+                label="GibbsLogisticRegression", number="GibbsRidge", none="GibbsMean",
+            ),
+            _model(
+                "network", "Neural network, trained with noise in every step",
+                label="PrivateMLPClassifier", number="PrivateMLPRegressor",
+            ),
+            Kind(
+                "perturbation", MappingProxyType({"none": "RecordPerturbation"}), "Every record, randomised before it leaves",
+                MappingProxyType({"epsilon": FieldWords("--epsilon", "The local ε of a record, instead of --k.")}),
+            ),
+            _statistic("synthesis", "PrivateSynthesizer", "A synthetic table, to draw rows of nobody from"),
+        )
+    }
+)  # fmt: skip
+
+
+def kind_named(name: str) -> Kind:
+    """The kind of this name. Raise UnknownName where there is none."""
+    if name not in KINDS:
+        raise UnknownName(f"No kind of release is called {name[:64]!r}.", f"There are: {', '.join(KINDS)}.")
+    return KINDS[name]
+
+
+def target_of(schema: Schema) -> Target:
+    """What the schema's target is: a label, a number, or none."""
+    if schema.target is None:
+        return "none"
+    return "label" if schema.label is not None else "number"
+
+
+def with_target(schema: Schema, target: str | None) -> Schema:
+    """The schema with this target: a category becomes the label, an earlier label a category. Raise SchemaError where the column cannot be one."""
+    from sudare.errors import SchemaError
+    from sudare.schema.columns import Category, Label
+
+    if target is None or target == schema.target:
+        return schema
+    if target not in schema.columns:
+        raise SchemaError(f"The schema declares no column {target[:64]!r}.", "Name a declared column as the target.")
+    columns = dict(schema.columns)
+    for name, column in schema.columns.items():
+        if isinstance(column, Label):
+            columns[name] = Category(column.classes, column.missing)
+    chosen = columns[target]
+    if isinstance(chosen, Category):
+        if chosen.other is not None:
+            raise SchemaError(
+                f"The target {target!r} has a value for all others, which classes cannot have.",
+                "Declare the column as a label in the schema.",
+            )
+        columns[target] = Label(chosen.values, chosen.missing)
+    return replace(schema, columns=columns, target=target)
+
+
+def make(kind: str | Kind, schema: Schema, values: Mapping[str, Any], **held: Any) -> Any:
+    """An unfitted estimator of this kind with these values; `held` is what no request says: account, cluster, checkpoint.
+
+    Raise UnknownName or InvalidParameter where a value belongs to another kind or target.
+    """
+    chosen = kind_named(kind) if isinstance(kind, str) else kind
+    given = {name: value for name, value in values.items() if value is not None}
+    for name in given:
+        chosen.field(name)
+    declared = with_target(schema, given.pop(TARGET, None))
+    learner = chosen.learner(declared)
+    for name, value in list(given.items()):
+        asked = chosen.field(name)
+        if learner not in asked.applies:
+            raise InvalidParameter(
+                f"{asked.option} does not apply here: a release of kind '{chosen.name}' with this target is a {learner}.",
+                f"Leave {asked.option} out.",
+            )
+        if asked.type in (FieldType.ONE_OR_SEVERAL, FieldType.BINS) and isinstance(value, list) and len(value) == 1:
+            given[name] = value[0]
+    if "quantiles" in given:
+        given["quantiles"] = sorted(given["quantiles"])
+    return learner_class(learner)(schema=declared, **given, **held)
+
+
+def _shown_option(name: str) -> str:
+    words = WORDS.get(name)
+    return words.option if words is not None else f"value {name[:64]!r}"

@@ -1,0 +1,127 @@
+"""Options and forms come from the estimators themselves, and cannot drift from them."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from sudare.errors import InvalidParameter, SchemaError, UnknownName
+from sudare.privacy.learner_registry import LEARNERS, learner_class
+from sudare.requests.catalogue import KINDS, make, with_target
+from sudare.requests.field_values import values_of_texts
+from sudare.requests.field_words import LEFT_OUT, WORDS
+from sudare.schema import Category, Label, Number, Schema
+
+SCHEMA = Schema(
+    {"age": Number(0, 100, unit="years"), "stay": Number(0, 30), "ward": Category(("a", "b")), "ill": Label((0, 1))}
+)
+NUMBERS = Schema({"age": Number(0, 100), "stay": Number(0, 30)})
+# Learners that no kind makes, and why.
+NO_KIND = {
+    "GibbsPosterior": "it takes a loss as a function",
+    "PrivateExponentialWeights": "it takes other members' models, not values",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_every_parameter_of_a_learner_is_a_field_or_left_out_for_a_reason(kind):
+    for learner in kind.names:
+        parameters = set(inspect.signature(learner_class(learner)).parameters)
+        fields = {field.name for field in kind.fields if learner in field.applies} - {"target"}
+        assert fields == parameters - set(LEFT_OUT)
+
+
+def test_every_learner_of_the_product_has_a_kind():
+    made = {learner for kind in KINDS.values() for learner in kind.names}
+    ours = {name for name, module in LEARNERS.items() if not module.startswith("sudare.papers")}
+    assert made | set(NO_KIND) == ours
+
+
+def test_there_are_no_words_about_parameters_that_nobody_has():
+    names = {field.name for kind in KINDS.values() for field in kind.fields}
+    assert names == set(WORDS)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_options_of_a_kind_differ_and_choices_hold_the_default(kind):
+    assert len({field.option for field in kind.fields}) == len(kind.fields)
+    for field in kind.fields:
+        assert field.default in field.choices or not field.choices
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "learner"),
+    [
+        ("logistic", None, "PrivateLogisticRegression"),
+        ("gibbs", None, "GibbsLogisticRegression"),
+        ("gibbs", "age", "GibbsRidge"),
+        ("network", "ward", "PrivateMLPClassifier"),
+        ("network", "age", "PrivateMLPRegressor"),
+        ("ridge", "stay", "PrivateRidge"),
+    ],
+)
+def test_the_target_chooses_the_learner(kind, target, learner):
+    model = make(kind, SCHEMA, {"target": target, "epsilon": 2.0})
+    assert type(model).__name__ == learner
+    assert model.epsilon == 2.0
+    assert model.schema.target == (target or "ill")
+
+
+def test_without_a_target_a_gibbs_posterior_is_of_means():
+    assert type(make("gibbs", NUMBERS, {})).__name__ == "GibbsMean"
+
+
+def test_a_category_becomes_the_label_and_the_old_label_a_category():
+    moved = with_target(SCHEMA, "ward")
+    assert moved.label == "ward"
+    assert isinstance(moved.columns["ill"], Category)
+    with pytest.raises(SchemaError, match="no column"):
+        with_target(SCHEMA, "nothing")
+
+
+@pytest.mark.parametrize(("kind", "schema"), [("logistic", NUMBERS), ("ridge", SCHEMA)])
+def test_a_target_that_a_kind_cannot_predict_is_refused(kind, schema):
+    with pytest.raises(InvalidParameter, match="--target"):
+        make(kind, schema, {})
+
+
+def test_values_of_another_kind_are_refused_in_words_of_the_shell():
+    with pytest.raises(UnknownName, match="no --by"):
+        make("mean", NUMBERS, {"by": ["age"]})
+    with pytest.raises(InvalidParameter, match="--prior-scale"):
+        make("gibbs", SCHEMA, {"prior_scale": 2.0})
+
+
+def test_texts_become_values():
+    texts = {"by": ["ward,ill"], "mean_of": ["age", "stay"], "quantile": []}
+    table = KINDS["table"]
+    values = values_of_texts(
+        table, SCHEMA, {**{k: v for k, v in texts.items() if k != "quantile"}, "quantiles": ["0.9, 0.1"]}
+    )
+    assert values == {"by": ["ward", "ill"], "mean_of": ["age", "stay"], "quantiles": [0.9, 0.1]}
+    assert make(table, SCHEMA, values).quantiles == [0.1, 0.9]
+    assert make("histogram", SCHEMA, values_of_texts(KINDS["histogram"], SCHEMA, {"bins": ["7"]})).bins == 7
+    split = values_of_texts(KINDS["perturbation"], NUMBERS, {"split": ["age=2", "stay=1"], "methods": ["age=laplace"]})
+    assert split == {"split": {"age": 2.0, "stay": 1.0}, "methods": {"age": "laplace"}}
+    pairs = values_of_texts(KINDS["synthesis"], SCHEMA, {"tree": ["age=ward"]})
+    assert pairs == {"tree": [("age", "ward")]}
+    ridge = values_of_texts(KINDS["ridge"], SCHEMA, {"regularization": ["0.1"], "fit_intercept": ["no"]})
+    assert make("ridge", NUMBERS, {**ridge, "target": "age"}).regularization == 0.1
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "told"),
+    [
+        ("mean", {"epsilon": ["much"]}, "--epsilon must be a number"),
+        ("mean", {"epsilon": ["1", "2"]}, "--epsilon takes one value"),
+        ("network", {"max_iter": ["1.5"]}, "--max-iter must be a whole number"),
+        ("logistic", {"method": ["magic"]}, "--method must be one of auto"),
+        ("quantiles", {"intervals": ["maybe"]}, "--intervals must be yes or no"),
+        ("synthesis", {"tree": ["age"]}, "--pair takes"),
+        ("perturbation", {"split": ["age=1", "age=2"]}, "--split names a column twice"),
+    ],
+)
+def test_texts_that_are_no_values_are_refused_in_words_of_the_shell(kind, texts, told):
+    with pytest.raises(InvalidParameter, match=told):
+        values_of_texts(KINDS[kind], SCHEMA, texts)
