@@ -44,7 +44,7 @@ def test_the_commands_there_are() -> None:
     assert found == {
         "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "budget", "audit", "risk", "risk sums", "risk chunks", "study", *budget,
         "perturb", "reconstruct", "crosstab", "synthesize", "sample", *key, *consortium, "status", "approve", "deny",
-        "node", "run", "score", "show", "relay", "relay kits", "relay transcripts", "explain",
+        "node", "run", "score", "show", "relay", "relay kits", "relay transcripts", "explain", "page", "page password",
     }  # fmt: skip
 
 

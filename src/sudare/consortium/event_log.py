@@ -11,7 +11,7 @@ import json
 import math
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from typing import Final, TextIO
 
 from sudare.consortium.agreement.document_fields import NAME
@@ -47,7 +47,8 @@ def _is_whole(value: object) -> bool:
     return type(value) is int and 0 <= value < _LARGEST_WHOLE
 
 
-FIELDS: Final[dict[str, Callable[[object], bool]]] = {
+Fields = Mapping[str, Callable[[object], bool]]
+FIELDS: Final[Fields] = {
     **dict.fromkeys(("kind", "peer", "task"), _is_text_like(NAME)),
     **dict.fromkeys(("count", "process", "round"), _is_whole),
     "agreement": _is_text_like(_DIGEST),
@@ -75,16 +76,23 @@ class EventLog:
             self._stream.flush()
 
 
-def line_of(member: str, event: str, fields: dict[str, str | int | float], time: datetime.datetime) -> str:
+def line_of(
+    member: str,
+    event: str,
+    fields: Mapping[str, str | int | float],
+    time: datetime.datetime,
+    listed_events: Set[str] = EVENTS,
+    listed_fields: Fields = FIELDS,
+) -> str:
     """The line for an event, if event and fields are listed and every value is of its field's kind."""
-    if event not in EVENTS:
-        raise InvalidParameter("No event of that name is logged.", f"Use one of {', '.join(sorted(EVENTS))}.")
+    if event not in listed_events:
+        raise InvalidParameter("No event of that name is logged.", f"Use one of {', '.join(sorted(listed_events))}.")
     for name, value in fields.items():
         # The value itself is not shown: keeping it out is what this is for.
-        if name not in FIELDS or not FIELDS[name](value):
+        if name not in listed_fields or not listed_fields[name](value):
             raise InvalidParameter(
-                f"A log has no field `{name if name in FIELDS else '…'}` with such a value.",
-                f"Log only: {', '.join(FIELDS)}.",
+                f"A log has no field `{name if name in listed_fields else '…'}` with such a value.",
+                f"Log only: {', '.join(listed_fields)}.",
             )
     record = {"time": time.isoformat(timespec="milliseconds"), "member": member, "event": event, **fields}
     return json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n"

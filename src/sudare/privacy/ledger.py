@@ -378,19 +378,19 @@ class Account:
     @property
     def terms(self) -> Terms:
         """Budget, relation, unit, composition and source."""
-        return self._read().terms
+        return self.state().terms
 
     def spent(self) -> Amount:
         """What the charges so far add up to, rounded up."""
-        return self._read().amount_spent()
+        return self.state().amount_spent()
 
     def remaining(self) -> Amount:
         """What is left, rounded down."""
-        return self._read().amount_left()
+        return self.state().amount_left()
 
     def slices(self) -> list[tuple[dict[str, str], Amount]]:
         """The values of every slice that was charged for, and what its records were charged in all, rounded up."""
-        state = self._read()
+        state = self.state()
         found = [(part, dict(part.where)) for part in state.charged_slices()]
         return [(where, state.of_slice(part).amount_spent()) for part, where in found]
 
@@ -401,7 +401,7 @@ class Account:
 
     def quote(self, guarantee: Guarantee, cost: Cost, source: Source | None = None) -> Quote:
         """What charging this would do; where `source` is a slice, to the records of that slice. Nothing is written."""
-        state, part = self._read(), slice_of(guarantee, source)
+        state, part = self.state(), slice_of(guarantee, source)
         cost, _ = in_relation(self.name, state.terms, guarantee, cost, source)
         after = state.charged(cost, part)
         before = state.of_slice(part).amount_left()
@@ -524,7 +524,8 @@ class Account:
         Asked inside the transaction that would write it, so that of two who ask at once the second sees the first one's entry.
         """
 
-    def _read(self) -> AccountState:
+    def state(self) -> AccountState:
+        """Terms and totals, as one transaction saw them."""
         with self.ledger._reading() as connection:
             return _state(connection, self.name)
 

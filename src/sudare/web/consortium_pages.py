@@ -1,0 +1,7 @@
+"""The consortium: agreement, members, tasks that wait, and progress."""
+
+from __future__ import annotations
+
+from sudare.web.parts import PagePart
+
+PART = PagePart(routes=[])

@@ -1,0 +1,88 @@
+"""Templates: escaped, in the reader's language, with navigation and notices around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from sudare.report.budget_bar import time_text
+from sudare.report.numbers import rounded_up, whole
+from sudare.safe_text import escaped_for_terminal
+from sudare.web.language import LANGUAGES, in_language, language_of
+from sudare.web.sessions import Session
+from sudare.web.settings import Role
+
+
+@dataclass(frozen=True)
+class NavigationItem:
+    """An entry of the navigation: where it leads, its English text, and who sees it."""
+
+    path: str
+    title: str
+    least: Role = "viewer"
+
+
+@cache
+def environment() -> Environment:
+    """Jinja with escaping always on, and names that are not there refused. Texts are marked {{ _("…") }}."""
+    found = Environment(
+        loader=PackageLoader("sudare.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(
+        shown=lambda text: escaped_for_terminal(str(text)),
+        rounded_up=lambda number: rounded_up(number) if number else "0",
+        whole=whole,
+        time_text=time_text,
+        moment=lambda seconds: datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M"),
+    )
+    return found
+
+
+def words(language: str) -> Callable[..., str]:
+    """What templates call `_`: a text in a language, with {names} in it replaced by values."""
+
+    def translated(text: str, **values: object) -> str:
+        found = in_language(text, language)
+        return found.format(**values) if values else found
+
+    return translated
+
+
+def rendered(request: Request, template: str, session: Session | None, status: int = 200, **values: Any) -> Response:
+    """A page. `session` is None where nobody is signed in: then there is no navigation."""
+    language = language_of(request)
+    navigation: Sequence[NavigationItem] = request.app.state.navigation
+    text = (
+        environment()
+        .get_template(template)
+        .render(
+            _=words(language),
+            language=language,
+            languages=LANGUAGES,
+            session=session,
+            form_token="" if session is None else session.form_token,
+            notices=[] if session is None else session.taken_notices(),
+            navigation=navigation,
+            here=request.url.path,
+            may=lambda least: session is not None and _may(session, least),
+            **values,
+        )
+    )
+    return HTMLResponse(text, status_code=status)
+
+
+def _may(session: Session, least: Role) -> bool:
+    from sudare.web.settings import ROLES
+
+    return ROLES.index(session.role) >= ROLES.index(least)

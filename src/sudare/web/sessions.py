@@ -1,0 +1,151 @@
+"""Who is signed in: one-time tokens, sessions in memory, and guesses of passwords that are slowed down.
+
+Nothing here is written to disk: a page that is started again has nobody signed in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from sudare.web.settings import Role
+
+TOKEN_SECONDS: Final = 600.0
+IDLE_SECONDS: Final = 2 * 3600.0
+LONGEST_SECONDS: Final = 12 * 3600.0
+MOST_SESSIONS: Final = 1000
+MOST_NOTICES: Final = 5
+# So many wrong passwords in so many seconds, of one user and of all together.
+WRONG_GUESSES: Final = 5
+WRONG_GUESSES_OF_ALL: Final = 50
+GUESS_SECONDS: Final = 300.0
+
+Clock = Callable[[], float]
+
+
+@dataclass
+class Session:
+    """Somebody who is signed in. `form_token` is in every form that this session was shown, and in nobody else's."""
+
+    user: str
+    role: Role
+    began: float
+    seen: float
+    form_token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    notices: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_NOTICES))
+
+    def is_form_token(self, text: str) -> bool:
+        """Whether a form was made by this page for this session."""
+        return hmac.compare_digest(text.encode("utf-8", "replace"), self.form_token.encode())
+
+    def taken_notices(self) -> list[str]:
+        """What there is to tell on the next page, once."""
+        told = []
+        while self.notices:
+            told.append(self.notices.popleft())
+        return told
+
+
+class Sessions:
+    """All sessions and unused one-time tokens of a running page. Keys are hashes: what is in memory signs nobody in."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._tokens: dict[str, tuple[float, str, Role]] = {}
+        self._sessions: dict[str, Session] = {}
+        self._guesses: dict[str, deque[float]] = {}
+        self._secret = secrets.token_bytes(32)
+
+    def new_token(self, user: str, role: Role) -> str:
+        """A token that signs this user in once, within ten minutes. Earlier ones that nobody used end."""
+        token = secrets.token_urlsafe(32)
+        with self._lock:
+            self._tokens = {_key(token): (self._clock() + TOKEN_SECONDS, user, role)}
+        return token
+
+    def signed_in_by_token(self, token: str) -> str | None:
+        """The secret of a new session, for the cookie; None where the token was used, has ended, or never was."""
+        with self._lock:
+            ends, user, role = self._tokens.pop(_key(token), (0.0, "", "viewer"))
+        return self.sign_in(user, role) if self._clock() < ends else None
+
+    def sign_in(self, user: str, role: Role) -> str:
+        """The secret of a new session, for the cookie."""
+        secret, now = secrets.token_urlsafe(32), self._clock()
+        with self._lock:
+            self._forget_ended(now)
+            while len(self._sessions) >= MOST_SESSIONS:
+                del self._sessions[min(self._sessions, key=lambda key: self._sessions[key].seen)]
+            self._sessions[_key(secret)] = Session(user, role, now, now)
+        return secret
+
+    def session(self, secret: str) -> Session | None:
+        """The session of a cookie; None where there is none, or it has ended."""
+        now = self._clock()
+        with self._lock:
+            found = self._sessions.get(_key(secret))
+            if found is None or _has_ended(found, now):
+                return None
+            found.seen = now
+            return found
+
+    def sign_out(self, secret: str) -> None:
+        """End a session."""
+        with self._lock:
+            self._sessions.pop(_key(secret), None)
+
+    def count(self) -> int:
+        """How many are signed in."""
+        with self._lock:
+            self._forget_ended(self._clock())
+            return len(self._sessions)
+
+    def may_guess(self, user: str) -> bool:
+        """Whether another password may be tried, for a user who is there, or for somebody who is not ("")."""
+        now = self._clock()
+        with self._lock:
+            return all(
+                len(self._recent_guesses(name, now)) < most
+                for name, most in ((user, WRONG_GUESSES), ("*", WRONG_GUESSES_OF_ALL))
+            )
+
+    def note_wrong_guess(self, user: str) -> None:
+        """Count a wrong password."""
+        with self._lock:
+            for name in (user, "*"):
+                self._recent_guesses(name, self._clock()).append(self._clock())
+
+    def forget_guesses(self, user: str) -> None:
+        """Count from the beginning again: this user knew the password."""
+        with self._lock:
+            self._guesses.pop(user, None)
+
+    def form_mark(self, cookie: str) -> str:
+        """What a form holds that is shown before anybody signed in: only this page can make it from the browser's cookie."""
+        return hmac.new(self._secret, cookie.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+
+    def _recent_guesses(self, user: str, now: float) -> deque[float]:
+        guesses = self._guesses.setdefault(user, deque(maxlen=WRONG_GUESSES_OF_ALL))
+        while guesses and guesses[0] < now - GUESS_SECONDS:
+            guesses.popleft()
+        return guesses
+
+    def _forget_ended(self, now: float) -> None:
+        for key in [key for key, session in self._sessions.items() if _has_ended(session, now)]:
+            del self._sessions[key]
+
+
+def _has_ended(session: Session, now: float) -> bool:
+    return now - session.seen > IDLE_SECONDS or now - session.began > LONGEST_SECONDS
+
+
+def _key(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,240 @@
+"""Who gets in: one-time addresses, passwords, sessions that end, roles; and everything that must not get in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from sudare.web.passwords import hashed_password
+from sudare.web.sessions import GUESS_SECONDS, IDLE_SECONDS, LONGEST_SECONDS, TOKEN_SECONDS, WRONG_GUESSES
+from sudare.web.settings import User
+from tests.web.kit import Client, TestPage
+
+PASSWORD = "correct horse battery"
+HASHED = hashed_password(PASSWORD)
+
+
+def test_a_token_signs_in_once(page: TestPage) -> None:
+    client = page.client(None)
+    token = page.sessions.new_token("aiko", "steward")
+    entered = client.get(f"/sign-in?token={token}")
+    assert entered.status_code == 303
+    assert entered.headers["location"] == "/"
+    cookie = entered.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert client.get("/").status_code == 200
+
+    another = page.client(None)
+    again = another.get(f"/sign-in?token={token}")
+    assert again.status_code == 403
+    assert "used already" in again.text
+    assert another.get("/").headers["location"] == "/sign-in"
+
+
+def test_a_token_ends(page: TestPage) -> None:
+    client = page.client(None)
+    token = page.sessions.new_token("aiko", "steward")
+    page.clock.now += TOKEN_SECONDS + 1
+    assert client.get(f"/sign-in?token={token}").status_code == 403
+
+
+def test_a_new_token_ends_those_before(page: TestPage) -> None:
+    old = page.sessions.new_token("aiko", "steward")
+    page.sessions.new_token("aiko", "steward")
+    assert page.client(None).get(f"/sign-in?token={old}").status_code == 403
+
+
+@pytest.mark.parametrize("token", ["", "x", "é", "%00", "a" * 3000])
+def test_other_tokens_do_not(page: TestPage, token: str) -> None:
+    client = page.client(None)
+    client.get("/sign-in", params={"token": token})
+    assert client.get("/").status_code == 303
+
+
+def test_a_head_request_does_not_use_a_token_up(page: TestPage) -> None:
+    client = page.client(None)
+    token = page.sessions.new_token("aiko", "steward")
+    client.head(f"/sign-in?token={token}")
+    assert client.get(f"/sign-in?token={token}").status_code == 303
+
+
+@pytest.mark.parametrize("seconds", [IDLE_SECONDS, LONGEST_SECONDS])
+def test_sessions_end(page: TestPage, seconds: float) -> None:
+    client = page.client()
+    assert client.get("/").status_code == 200
+    page.clock.now += seconds + 1
+    assert client.get("/").status_code == 303
+
+
+def test_a_session_that_is_used_ends_all_the_same(page: TestPage) -> None:
+    client = page.client()
+    for _ in range(12):
+        page.clock.now += LONGEST_SECONDS / 11
+        last = client.get("/")
+    assert last.status_code == 303
+
+
+def test_signing_out_ends_the_session(page: TestPage) -> None:
+    client = page.client()
+    secret = client.cookies[page.services.cookie]
+    assert client.submit("/sign-out").status_code == 303
+    client.cookies.set(page.services.cookie, secret)
+    assert client.get("/").status_code == 303
+
+
+class TestPasswords:
+    @pytest.fixture
+    def page(self, tmp_path: Path) -> TestPage:
+        users = {"aiko": User("aiko", "steward", HASHED), "ken": User("ken", "viewer", HASHED)}
+        return TestPage(tmp_path, users=users)
+
+    def sign_in(self, client: Client, user: str, password: str) -> int:
+        token = client.form_token("/sign-in")
+        return client.post("/sign-in", data={"form_token": token, "user": user, "password": password}).status_code
+
+    def test_the_right_one_signs_in(self, page: TestPage) -> None:
+        client = page.client(None)
+        assert self.sign_in(client, "ken", PASSWORD) == 303
+        assert "ken" in client.get("/").text
+
+    @pytest.mark.parametrize(("user", "password"), [("aiko", "x"), ("nobody", PASSWORD), ("", ""), ("aiko", "é" * 500)])
+    def test_another_does_not(self, page: TestPage, user: str, password: str) -> None:
+        client = page.client(None)
+        assert self.sign_in(client, user, password) == 403
+        assert client.get("/").status_code == 303
+
+    def test_guesses_are_slowed_down(self, page: TestPage) -> None:
+        client = page.client(None)
+        for _ in range(WRONG_GUESSES):
+            page.sessions.note_wrong_guess("aiko")
+        assert self.sign_in(client, "aiko", PASSWORD) == 429
+        page.clock.now += GUESS_SECONDS + 1
+        assert self.sign_in(client, "aiko", PASSWORD) == 303
+
+    def test_a_forged_form_does_not(self, page: TestPage) -> None:
+        client = page.client(None)
+        client.get("/sign-in")
+        forged = {"form_token": "x", "user": "aiko", "password": PASSWORD}
+        assert client.post("/sign-in", data=forged).status_code == 403
+
+    def test_no_token_is_printed_or_taken(self, page: TestPage) -> None:
+        assert page.client(None).get("/sign-in?token=x").status_code == 403
+
+
+def test_forms_of_others_are_refused(page: TestPage) -> None:
+    client, other = page.client(), page.client(user="ken")
+    assert client.post("/sign-out").status_code == 403
+    assert client.post("/sign-out", data={"form_token": "x"}).status_code == 403
+    assert client.post("/sign-out", data={"form_token": other.form_token()}).status_code == 403
+    assert client.get("/").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+)
+def test_forms_sent_from_elsewhere_are_refused(page: TestPage, headers: dict[str, str]) -> None:
+    client = page.client()
+    assert client.submit("/sign-out", headers=headers).status_code == 403
+    assert client.get("/").status_code == 200
+
+
+def test_a_form_without_a_session_is_refused(page: TestPage) -> None:
+    refused = page.client(None).post("/sign-out", data={"form_token": "x"})
+    assert refused.status_code == 401
+    assert "not signed in" in refused.text
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:80", "127.0.0.1:8177.evil.example", ""])
+def test_a_foreign_host_is_refused(page: TestPage, host: str) -> None:
+    refused = page.client().get("/", headers={"host": host})
+    assert refused.status_code == 421
+    assert "visits" not in refused.text
+
+
+@pytest.mark.parametrize("path", ["/", "/sign-in", "/static/page.css", "/nothing", "/health", "/metrics"])
+def test_every_answer_carries_the_headers(page: TestPage, path: str) -> None:
+    headers = page.client().get(path).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "no-store"
+
+
+def test_the_language_can_be_chosen(page: TestPage) -> None:
+    client = page.client()
+    chosen = client.get("/language/ja?back=/health")
+    assert chosen.headers["location"] == "/health"
+    assert '<html lang="ja">' in client.get("/").text
+    assert client.get("/language/xx").status_code == 404
+    for back in ("//evil.example", "https://evil.example", "/\\evil.example", "/\n"):
+        assert client.get("/language/en", params={"back": back}).headers["location"] == "/"
+
+
+def test_a_page_that_is_not_there(page: TestPage) -> None:
+    missing = page.client().get("/nothing")
+    assert missing.status_code == 404
+    assert "There is no such page" in missing.text
+    assert page.client().put("/sign-out").status_code == 405
+
+
+def test_forms_that_are_too_large_or_no_forms(page: TestPage) -> None:
+    client = page.client()
+    token = client.form_token()
+    large = {"form_token": token, "x": "y" * 100_000}
+    assert client.post("/sign-out", data=large).status_code == 413
+    chunked = client.post(
+        "/sign-out", content=iter([b"x" * 50_000] * 3), headers={"content-type": "application/x-www-form-urlencoded"}
+    )
+    assert chunked.status_code == 413
+    assert client.post("/sign-out", json={"form_token": token}).status_code == 400
+    assert client.post("/sign-out", content=b"x", headers={"content-type": "multipart/form-data"}).status_code == 400
+    assert client.get("/?" + "x" * 5000).status_code == 400
+    assert client.get("/").status_code == 200
+
+
+def test_health_and_metrics(page: TestPage) -> None:
+    assert page.client(None).get("/health").json() == {"status": "ok", "ledger": "ok"}
+    here = TestClient(page.app, base_url="http://127.0.0.1:8177", client=("127.0.0.1", 5000))
+    page.client().get("/")
+    text = here.get("/metrics").text
+    assert 'sudare_page_answers_total{page="home",method="GET",status="200"} 1' in text
+    assert "sudare_page_ledger_intact 1" in text
+    assert "visits" not in text
+    assert here.get("/metrics", headers={"x-forwarded-for": "10.0.0.1"}).status_code == 403
+    away = TestClient(page.app, base_url="http://127.0.0.1:8177", client=("10.0.0.1", 5000))
+    assert away.get("/metrics").status_code == 403
+
+
+def test_metrics_by_token(tmp_path: Path) -> None:
+    client = TestPage(tmp_path, metrics_token="a-long-token").client(None)
+    assert client.get("/metrics").status_code == 403
+    assert client.get("/metrics", headers={"authorization": "Bearer x"}).status_code == 403
+    assert client.get("/metrics", headers={"authorization": "Bearer a-long-token"}).status_code == 200
+
+
+def test_a_page_without_a_ledger_says_so(tmp_path: Path) -> None:
+    page = TestPage(tmp_path)
+    assert "There is no ledger" in page.client().get("/").text
+    assert page.client().get("/health").status_code == 503
+
+
+def test_with_https_cookies_are_secure(tmp_path: Path) -> None:
+    users = {"aiko": User("aiko", "steward", HASHED)}
+    page = TestPage(tmp_path, users=users, public_address="https://page.example.org")
+    client = Client(page.app, "https://page.example.org")
+    answer = client.get("/sign-in")
+    assert "Secure" in answer.headers["set-cookie"]
+    assert "strict-transport-security" in answer.headers
+    assert page.services.cookie == "__Host-sudare"
