@@ -81,7 +81,7 @@ def test_what_spends_or_changes_can_be_rehearsed() -> None:
     consortium = {("consortium", name) for name in ("new", "join", "sign", "check")}
     assert rehearsed == {
         ("fit",), ("perturb",), ("synthesize",), ("budget", "raise"), ("budget", "restore"), ("key", "rotate"), ("key", "revoke"),
-        *consortium, ("approve",), ("deny",), ("score",), ("schema", "draft"),
+        *consortium, ("approve",), ("deny",), ("score",), ("schema", "draft"), ("page",),
     }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -12,10 +12,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from sudare.languages import translator
 from sudare.report.budget_bar import time_text
 from sudare.report.numbers import rounded_up, whole
 from sudare.safe_text import escaped_for_terminal
-from sudare.web.language import LANGUAGES, in_language, language_of
+from sudare.web.language import LANGUAGES, language_of
 from sudare.web.sessions import Session
 from sudare.web.settings import Role
 
@@ -49,16 +50,6 @@ def environment() -> Environment:
     return found
 
 
-def words(language: str) -> Callable[..., str]:
-    """What templates call `_`: a text in a language, with {names} in it replaced by values."""
-
-    def translated(text: str, **values: object) -> str:
-        found = in_language(text, language)
-        return found.format(**values) if values else found
-
-    return translated
-
-
 def rendered(request: Request, template: str, session: Session | None, status: int = 200, **values: Any) -> Response:
     """A page. `session` is None where nobody is signed in: then there is no navigation."""
     language = language_of(request)
@@ -67,7 +58,7 @@ def rendered(request: Request, template: str, session: Session | None, status: i
         environment()
         .get_template(template)
         .render(
-            _=words(language),
+            _=translator(language),
             language=language,
             languages=LANGUAGES,
             session=session,

@@ -24,6 +24,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 
 from sudare.errors import LedgerBusy, SudareError, UnknownAccount, UnknownName
+from sudare.languages import Language
 from sudare.web.language import language_of
 from sudare.web.rendering import rendered
 from sudare.web.services import Services, services_of
@@ -64,7 +65,7 @@ class Visit:
     services: Services
     session: Session
     form: Form
-    language: str
+    language: Language
 
     @property
     def user(self) -> str:
