@@ -60,8 +60,10 @@ def epsilon_of_k(k: int, n_records: int, rows_per_person: int = 1) -> float:
 def _reachable(k: int, n_records: int, rows_per_person: int) -> str:
     """What to do about a k that so many records cannot have."""
     below = (n_records - rows_per_person) // rows_per_person + 1
-    enough = f"perturb {rows_per_person * k + 1:,} or more records together."
-    return f"Use k below {below}, or {enough}" if below > 2 else enough.capitalize()
+    enough = f"{rows_per_person * k + 1:,}"
+    if below > 2:
+        return f"Use k below {below}, or perturb {enough} or more records together."
+    return f"Perturb {enough} or more records together."
 
 
 def k_of_epsilon(epsilon: float, n_records: int, rows_per_person: int = 1) -> float:
