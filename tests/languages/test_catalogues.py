@@ -11,7 +11,18 @@ from sudare.languages.template import filled, gaps
 from tests.languages.missing import catalogues, missing_texts, stale_entries
 
 # Rooms of which all texts are translated. A room only ever comes in; when all are, the list goes.
-FINISHED_ROOMS: Final[set[str]] = set()
+FINISHED_ROOMS: Final[set[str]] = {
+    "audit",
+    "experts",
+    "gibbs",
+    "joint",
+    "linear",
+    "neural",
+    "perturbation",
+    "reconstruction",
+    "statistics",
+    "synthesis",
+}
 
 ENTRIES: Final = [
     (room, english, japanese) for room, entries in catalogues().items() for english, japanese in entries.items()

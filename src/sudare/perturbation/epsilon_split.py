@@ -137,7 +137,7 @@ def checked_methods(declared: Schema, methods: object) -> dict[str, str]:
         known = OF_NUMBERS if isinstance(declared.columns[name], Number) else OF_CATEGORIES
         if kind != AUTOMATIC and kind not in known:
             raise InvalidParameter(
-                f"{name!r} cannot be perturbed by {kind!r}.", f"Use {', '.join((AUTOMATIC, *known))}."
+                f"{name!r} cannot be perturbed by {kind!r}.", f"Use {', '.join(sorted((AUTOMATIC, *known)))}."
             )
     return {name: named.get(name, AUTOMATIC) for name in declared.columns}
 
