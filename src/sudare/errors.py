@@ -410,6 +410,20 @@ class TaskStopped(ConsortiumError):
     )
 
 
+class RequestError(SudareError):
+    """A request for a release is not in a state in which this can be done, or somebody else has to do it."""
+
+    exit_code = 100
+    help = "Requests are asked, approved or denied, and run, in this order; the one who asks may not be the one who approves. `sudare request show` tells how things stand."
+
+
+class RequestStopped(RequestError):
+    """A request was approved and run, and no release came of it: the run failed, or was killed after its result was computed."""
+
+    exit_code = 101
+    help = "The run ended without a file. What it had charged stays charged; `sudare request show` says how much. Ask anew."
+
+
 def every_error() -> Iterator[type[SudareError]]:
     """All error classes, the root first, in the order of their exit codes."""
     found: list[type[SudareError]] = [SudareError]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,27 +25,9 @@ def table_source(
     table: str, has_header: bool | None, encoding: str | None, csv: list[str] | None = None
 ) -> str | os.PathLike[str]:
     """The table, with what a person said about its first line, its encoding, and how its cells are written."""
-    from sudare.frames.csv_dialects import CsvFile
+    from sudare.frames.csv_dialects import described_table
 
-    place, said = table_place(table), csv_facts(csv or [])
-    is_plain = has_header is None and encoding is None and not said
-    return place if is_plain else CsvFile(place, has_header, encoding, **said)
-
-
-def csv_facts(texts: list[str]) -> dict[str, Any]:
-    """What NAME=VALUE texts say of a CSV file. Raise InvalidParameter where one says nothing known."""
-    from sudare.errors import InvalidParameter
-
-    said: dict[str, Any] = {}
-    for text in texts:
-        name, _, value = text.partition("=")
-        if name not in ("separator", "decimal", "thousands", "tidy") or (name == "tidy" and value not in ("yes", "no")):
-            raise InvalidParameter(
-                "--csv has something other than separator=, decimal=, thousands= or tidy=yes.",
-                'Use for example --csv thousands=, or --csv "separator=;" or --csv separator=tab.',
-            )
-        said[name] = value == "yes" if name == "tidy" else "\t" if value == "tab" else value
-    return said
+    return described_table(table_place(table), has_header, encoding, csv or [])
 
 
 def table_name(table: str) -> str:

@@ -12,9 +12,9 @@ import csv
 import io
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Any, Final
 
 from sudare.errors import InvalidParameter, SourceUnreadable
 from sudare.frames.file_discovery import DataFile, opened_stream
@@ -282,3 +282,26 @@ def why_no_number(cells: Collection[str]) -> tuple[str, str] | None:
         ):
             return "with a unit or currency mark", "Write the number alone."
     return None
+
+
+def described_table(
+    place: str | os.PathLike[str], has_header: bool | None, encoding: str | None, csv: Sequence[str]
+) -> str | os.PathLike[str]:
+    """The table at a place, with what a person said about its first line, its encoding, and how its cells are written."""
+    said = csv_facts(csv)
+    is_plain = has_header is None and encoding is None and not said
+    return place if is_plain else CsvFile(place, has_header, encoding, **said)
+
+
+def csv_facts(texts: Sequence[str]) -> dict[str, Any]:
+    """What NAME=VALUE texts say of a CSV file. Raise InvalidParameter where one says nothing known."""
+    said: dict[str, Any] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name not in ("separator", "decimal", "thousands", "tidy") or (name == "tidy" and value not in ("yes", "no")):
+            raise InvalidParameter(
+                "--csv has something other than separator=, decimal=, thousands= or tidy=yes.",
+                'Use for example --csv thousands=, or --csv "separator=;" or --csv separator=tab.',
+            )
+        said[name] = value == "yes" if name == "tidy" else "\t" if value == "tab" else value
+    return said

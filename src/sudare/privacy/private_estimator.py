@@ -403,8 +403,12 @@ class PrivateEstimator(BaseEstimator):
         """What fitting to this table would take from the account. Nothing is computed, charged or stored."""
         if self.account is None:
             raise InvalidParameter("A price needs an account.", "Give account=….")
-        plan = clone(self)._plan_of(X, y)
+        plan = self.planned(X, y)
         return self.account.quote(plan.guarantee, plan.mechanism.cost, given_source(X))
+
+    def planned(self, X: object, y: object = None) -> Plan[Calibrated]:
+        """Mechanism, guarantee and cost of a fit to this table. Nothing is computed, charged or stored."""
+        return cast(Self, clone(self))._plan_of(X, y)
 
     def declared_promise(self, rows: Callable[[], int]) -> Guarantee:
         """What a fit to a table of the schema's columns promises and is charged for: from declared facts, without records.

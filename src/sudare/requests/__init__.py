@@ -1,1 +1,1 @@
-"""A request for a release: what can be asked for, what its result would be worth."""
+"""A request for a release: what can be asked for, what it would cost and be worth, who approved it, and how it is run; from shell and page alike."""

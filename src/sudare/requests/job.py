@@ -1,0 +1,223 @@
+"""Running an approved request: one charge whatever is killed when, and a file that is whole or not there.
+
+A run that is killed before its charge begins anew; one that is killed after it goes on with the same charge, as long as nothing was computed for
+it; one whose release is written already only has to publish it. In between, after the ledger has the digest of a result that is gone, no
+release can be made any more: the request is marked as interrupted, with what was spent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from sudare.errors import DataError, ReleaseExists, RequestError, SchemaError, SudareError
+from sudare.files import make_private_folder, remove_folder, write_new
+from sudare.privacy.ledger import Account
+from sudare.privacy.private_estimator import PrivateEstimator
+from sudare.privacy.release import Release
+from sudare.requests.price import estimator, now, table_state
+from sudare.requests.request import Outcome, Request, begun, ended
+from sudare.requests.request_account import (
+    RequestAccount,
+    charged_amount,
+    check_approved,
+    has_result,
+    permitted_amount,
+)
+from sudare.requests.request_acts import enter
+from sudare.requests.request_settings import AskableTable, RequestSettings
+from sudare.requests.request_store import RequestStore
+
+Step = Literal["reading", "computing", "signing"]
+Tell = Callable[[Step], None]
+
+SUFFIX: Final = ".sudare"
+_PIECE_BYTES: Final = 1 << 20
+_WAIT_SECONDS, _POLL_SECONDS = 5.0, 0.02
+_NOT_IN_A_NAME: Final = re.compile(r"[^\w-]+")
+
+
+def run(settings: RequestSettings, identity: str) -> Request:
+    """The request after its run: done, failed or interrupted. Raise RequestError where it may not run, or another process runs it."""
+    store = settings.store
+    store.request(identity)
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while True:
+        with store.running(identity) as is_alone:
+            if is_alone:
+                return _run_alone(settings, store, identity)
+        # Whoever only looks whether the request is running holds the lock for a moment.
+        if time.monotonic() > deadline:
+            raise RequestError(f"Request {identity} is run by another process.", "Wait for its end.")
+        time.sleep(_POLL_SECONDS)
+
+
+def _run_alone(settings: RequestSettings, store: RequestStore, identity: str) -> Request:
+    with store.changing():
+        request = begun(store.request(identity))
+        store.replace(request)
+    account = settings.account(settings.table(request.table))
+    outcome = _outcome(settings, account, request, lambda step: store.tell_progress(identity, step))
+    enter(account, request, outcome.state, request.who, _reason(outcome))
+    with store.changing():
+        request = ended(store.request(identity), outcome)
+        store.replace(request)
+    if outcome.state != "failed":
+        remove_folder(store.run_folder(identity))
+    return request
+
+
+def _outcome(settings: RequestSettings, account: Account, request: Request, tell: Tell) -> Outcome:
+    """What came of a run. Errors of ours are told in words; of others only the place, since their text may hold private values."""
+    kept = settings.store.run_folder(request.identity) / release_name(request)
+    error: tuple[str, str, str]
+    try:
+        check_approved(account, request)
+        if not kept.exists():
+            model = _learner(settings, account, request, tell)
+            if has_result(account, request.mark) and not hasattr(model, "checkpoint"):
+                return _without_file(account, request, "interrupted", ("RequestStopped", *_KILLED))
+            _save_fitted(settings, request, model, kept, tell)
+        _publish(kept.parent, settings.releases_folder)
+    except SudareError as raised:
+        error = type(raised).__name__, raised.problem, raised.remedy
+    except Exception as raised:  # noqa: BLE001 - the text of foreign errors may hold private values
+        frame = traceback.extract_tb(raised.__traceback__)[-1]
+        place = f"unexpected, in {Path(frame.filename).name} line {frame.lineno}."
+        error = type(raised).__name__, place, SudareError.help
+    else:
+        spent = charged_amount(account, request.mark)
+        return Outcome("done", now(), spent.epsilon, spent.delta, file=release_name(request))
+    return _without_file(account, request, "failed", error)
+
+
+_KILLED: Final = (
+    "The run was killed after its result was computed and before it was written; the result is gone.",
+    "What it cost stays spent. Ask anew.",
+)
+
+
+def _without_file(
+    account: Account, request: Request, state: Literal["failed", "interrupted"], error: tuple[str, str, str]
+) -> Outcome:
+    spent = charged_amount(account, request.mark)
+    return Outcome(state, now(), spent.epsilon, spent.delta, "", *error)
+
+
+def _learner(settings: RequestSettings, account: Account, request: Request, tell: Tell) -> PrivateEstimator:
+    """The learner that was approved, with an account that is charged once. Raise an error where schema or table are no longer those that were."""
+    table, version = settings.table(request.table), request.newest
+    schema = table.schema()
+    if schema.digest != version.schema:
+        raise SchemaError(
+            f"The schema of table '{table.name}' was changed after the request was priced. Nothing was charged.",
+            "Ask anew.",
+        )
+    _check_table(table, request)
+    model = estimator(version.kind, schema, version.values)
+    permitted = permitted_amount(account, request)
+    model.account = RequestAccount(account, request.mark, permitted, lambda: tell("computing"))
+    if hasattr(model, "checkpoint"):
+        model.checkpoint = settings.store.run_folder(request.identity) / "training"
+    return model
+
+
+def _check_table(table: AskableTable, request: Request) -> None:
+    if not table.may_change and table_state(table) != request.newest.table_state:
+        raise DataError(
+            f"Table '{table.name}' was changed after the request was priced. Nothing more was charged.",
+            "Ask anew; or have the steward set may_change = true for a table that grows every day.",
+        )
+
+
+def _save_fitted(settings: RequestSettings, request: Request, model: PrivateEstimator, kept: Path, tell: Tell) -> None:
+    """Fit, and write the signed release into the run's own folder. All that can go wrong after a charge is looked at before it."""
+    key = settings.key()
+    make_private_folder(settings.releases_folder)
+    if (settings.releases_folder / kept.name).exists():
+        raise ReleaseExists(f"'{kept.name}' exists already.", ReleaseExists.help)
+    tell("reading")
+    fitted: Any = model
+    fitted.fit(settings.table(request.table).data())
+    tell("signing")
+    Release.of(model).save(kept, key=key)
+
+
+def _publish(folder: Path, releases: Path) -> None:
+    """Put what a run wrote among the releases: what belongs to a release first, the release last, each whole."""
+    make_private_folder(releases)
+    release = next(folder.glob(f"*{SUFFIX}"))
+    for file in (*(path for path in folder.glob(f"{release.stem}.*") if path != release), release):
+        target = releases / file.name
+        try:
+            write_new(target, _pieces(file))
+        except FileExistsError:
+            if _digest(target) != _digest(file):
+                raise ReleaseExists(f"'{target.name}' exists already.", ReleaseExists.help) from None
+
+
+def _pieces(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as stream:
+        while piece := stream.read(_PIECE_BYTES):
+            yield piece
+
+
+def _digest(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").digest()
+
+
+def release_name(request: Request) -> str:
+    """The name of the file of a request's release."""
+    return f"{_NOT_IN_A_NAME.sub('-', request.table)}-{request.identity}{SUFFIX}"
+
+
+def _reason(outcome: Outcome) -> str:
+    return outcome.file if outcome.state == "done" else f"{outcome.error}: {outcome.problem}"
+
+
+# In a process of its own
+
+
+def start(settings: RequestSettings, identity: str) -> subprocess.Popen[bytes]:
+    """A process that runs the request, whatever becomes of this one."""
+    with tempfile.TemporaryFile() as asked:
+        asked.write(json.dumps({"settings": settings.to_dict(), "request": identity}).encode())
+        asked.seek(0)
+        return subprocess.Popen(
+            [sys.executable, "-m", "sudare.requests.job"],
+            stdin=asked,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+def resume(settings: RequestSettings) -> list[str]:
+    """Start those requests again that were running in a process that is gone; their names."""
+    store = settings.store
+    left = [
+        each.identity for each in store.requests() if each.state == "running" and not store.is_running(each.identity)
+    ]
+    for identity in left:
+        start(settings, identity)
+    return left
+
+
+def main() -> None:
+    """Run the request that standard input names."""
+    asked = json.load(sys.stdin)
+    run(RequestSettings.from_dict(asked["settings"]), asked["request"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""What a request would promise, cost and leave, and how far its result would be off: from public facts, nothing charged."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from dataclasses import dataclass
+
+from sudare.frames.sources import source
+from sudare.privacy.accounting import Cost
+from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.ledger import Quote
+from sudare.privacy.private_estimator import PrivateEstimator
+from sudare.privacy.source_identity import given_source
+from sudare.report import strength_of
+from sudare.report.privacy_card import Strength
+from sudare.requests.catalogue import kind_named, make
+from sudare.requests.field_values import values_of_texts
+from sudare.requests.request import Request, Values, Version
+from sudare.requests.request_settings import AskableTable, RequestSettings
+from sudare.schema import Schema
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a version costs now, the word for its guarantee, and what would be left."""
+
+    quote: Quote
+    strength: Strength
+
+
+def now() -> str:
+    """The time as requests keep it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def version_of(
+    settings: RequestSettings, table: AskableTable, kind: str, values: Values, who: str, reason: str
+) -> Version:
+    """What is asked for, with what it promises and costs. Raise an error where no learner can do it; nothing is charged.
+
+    The table is read as far as the price needs it.
+    """
+    schema, data = table.schema(), table.data()
+    model = estimator(kind, schema, values)
+    model.account = settings.account(table)
+    plan = model.planned(data)
+    # In the relation of the account: what is quoted is what will be charged.
+    model.account.quote(plan.guarantee, plan.mechanism.cost, given_source(data))
+    return Version(
+        number=1,
+        kind=kind,
+        values={name: list(texts) for name, texts in values.items()},
+        guarantee=plan.guarantee.to_dict(),
+        cost=plan.mechanism.cost.to_dict(),
+        expected=(),
+        schema=schema.digest,
+        table_state=table_state(table),
+        who=who,
+        when=now(),
+        reason=reason,
+    )
+
+
+def estimator(kind: str, schema: Schema, values: Values) -> PrivateEstimator:
+    """The learner that a kind and its values ask for, without an account."""
+    texts = values_of_texts(kind_named(kind), schema, values)
+    made: PrivateEstimator = make(kind, schema, texts)
+    return made
+
+
+def table_state(table: AskableTable) -> str:
+    """A digest that is another one when the table was changed, as far as that shows without reading it."""
+    return hashlib.sha256(repr(source(table.data()).state()).encode()).hexdigest()
+
+
+def price_now(settings: RequestSettings, request: Request) -> Price:
+    """What the newest version of a request would do to its account now."""
+    version = request.newest
+    guarantee, cost = Guarantee.from_dict(version.guarantee), Cost.from_dict(version.cost)
+    account = settings.account(settings.table(request.table))
+    return Price(account.quote(guarantee, cost), strength(version))
+
+
+def strength(version: Version) -> Strength:
+    """The word for what a version promises."""
+    guarantee = Guarantee.from_dict(version.guarantee)
+    return strength_of(guarantee.epsilon, guarantee.delta, notion=guarantee.notion, valid=guarantee.valid)

@@ -1,0 +1,249 @@
+"""A request for a release and what may happen to it: values and pure functions, no storage and no ledger.
+
+A request has versions: what was asked for first, and what a steward or its asker changed it to. A decision is about one version, and
+only decisions about the newest one count. Everything is kept: who did what, when and why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Literal
+
+from sudare.errors import InvalidParameter, RequestError
+from sudare.parsing import NotParsed, parsed_json
+from sudare.privacy.accounting import Cost
+from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.ledger_chain import canonical_json
+from sudare.safe_text import name_fault, text_fault
+
+State = Literal["asked", "approved", "denied", "running", "done", "failed", "interrupted"]
+Verdict = Literal["approved", "denied"]
+# As they were typed in a form or a shell, by field.
+Values = Mapping[str, Sequence[str]]
+
+FORMAT: Final = 1
+# The charge's purpose has more beside it, and a ledger takes 1024 letters.
+LONGEST_REASON: Final = 500
+IDENTITY: Final = re.compile(r"[0-9a-f]{8}")
+# What can still become a release, and what cannot any more.
+OPEN_STATES: Final[tuple[State, ...]] = ("asked", "approved", "running")
+ENDED_STATES: Final[tuple[State, ...]] = ("denied", "done", "failed", "interrupted")
+_STATES: Final = (*OPEN_STATES, *ENDED_STATES)
+
+
+@dataclass(frozen=True)
+class ExpectedErrorText:
+    """How far a part of the result is off typically: a size in a unit, or words where no number can be said."""
+
+    what: str
+    size: float | None
+    unit: str
+
+
+@dataclass(frozen=True)
+class Version:
+    """What is asked for: kind and values, and what that promises and costs, from public facts.
+
+    `schema` and `table_state` are digests of the declaration and of the table as they were when it was priced.
+    """
+
+    number: int
+    kind: str
+    values: Values
+    guarantee: Mapping[str, Any]
+    cost: Mapping[str, Any]
+    expected: tuple[ExpectedErrorText, ...]
+    schema: str
+    table_state: str
+    who: str
+    when: str
+    reason: str
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over what is asked for and what it costs; the ledger's entries of decisions have it."""
+        asked = [
+            self.kind,
+            {name: list(texts) for name, texts in self.values.items()},
+            dict(self.guarantee),
+            dict(self.cost),
+            self.schema,
+        ]
+        return hashlib.sha256(canonical_json(asked).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What somebody decided about one version, and why."""
+
+    version: int
+    verdict: Verdict
+    who: str
+    when: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run: the file of a release, or why there is none; and what it had charged by then."""
+
+    state: State
+    when: str
+    epsilon: float = 0.0
+    delta: float = 0.0
+    file: str = ""
+    error: str = ""
+    problem: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request with all that happened to it."""
+
+    identity: str
+    table: str
+    account: str
+    who: str
+    when: str
+    purpose: str
+    people: int
+    state: State
+    versions: tuple[Version, ...]
+    decisions: tuple[Decision, ...] = ()
+    outcome: Outcome | None = None
+
+    @property
+    def newest(self) -> Version:
+        """What would be run."""
+        return self.versions[-1]
+
+    @property
+    def mark(self) -> str:
+        """The purpose of the charge of the newest version, which no other charge has."""
+        return f"request {self.identity}, version {self.newest.number}: {self.purpose}"
+
+    @property
+    def approvals(self) -> tuple[Decision, ...]:
+        """Who approved the newest version."""
+        return tuple(each for each in self.decisions if self._is_about_newest(each) and each.verdict == "approved")
+
+    def _is_about_newest(self, decision: Decision) -> bool:
+        return decision.version == self.newest.number
+
+    def to_text(self) -> str:
+        """The one text for this request."""
+        return canonical_json({"format": FORMAT, **asdict(self)})
+
+
+def new_request(identity: str, table: str, account: str, purpose: str, people: int, version: Version) -> Request:
+    """A request as it is asked."""
+    _check_person(version.who)
+    _check_sentence("The purpose", purpose)
+    return Request(identity, table, account, version.who, version.when, purpose, people, "asked", (version,))
+
+
+def changed(request: Request, version: Version) -> Request:
+    """The request with another version, which is to be decided about anew. Raise RequestError once it runs or has ended."""
+    _check_person(version.who)
+    _check_sentence("The reason", version.reason)
+    if request.state not in ("asked", "approved"):
+        raise _not_now(request, "be changed")
+    return replace(
+        request, state="asked", versions=(*request.versions, replace(version, number=request.newest.number + 1))
+    )
+
+
+def decided(request: Request, version: int, verdict: Verdict, who: str, when: str, reason: str) -> Request:
+    """The request after a decision about a version. Raise RequestError where that is not the newest, or another person has to decide.
+
+    It is approved once as many people as it needs have approved the newest version; where that is more than one, not by the one who asks.
+    """
+    _check_person(who)
+    if verdict == "denied" or reason:
+        _check_sentence("The reason", reason)
+    if version != request.newest.number:
+        raise RequestError(
+            f"Request {request.identity} was changed: its version is {request.newest.number}, not {version}.",
+            "Look at the new version first.",
+        )
+    if request.state != "asked" and not (request.state == "approved" and verdict == "denied"):
+        raise _not_now(request, f"be {verdict}")
+    if verdict == "approved":
+        _check_other_person(request, who)
+    made = replace(request, decisions=(*request.decisions, Decision(version, verdict, who, when, reason)))
+    if verdict == "denied":
+        return replace(made, state="denied")
+    return replace(made, state="approved" if len(made.approvals) >= request.people else "asked")
+
+
+def begun(request: Request) -> Request:
+    """The request while it runs, for the first time or again. Raise RequestError unless it was approved.
+
+    One that failed may be run again: what it has charged by then it goes on with, and is not charged twice.
+    """
+    if request.state not in ("approved", "running", "failed"):
+        raise _not_now(request, "be run")
+    return replace(request, state="running", outcome=None)
+
+
+def ended(request: Request, outcome: Outcome) -> Request:
+    """The request after its run. Raise RequestError unless it was running."""
+    if request.state != "running":
+        raise _not_now(request, "end")
+    return replace(request, state=outcome.state, outcome=outcome)
+
+
+def parsed_request(text: str | bytes) -> Request:
+    """The request that `to_text` wrote. Raise RequestError for anything else."""
+    try:
+        values = parsed_json(text)
+        if values.pop("format") != FORMAT:
+            raise ValueError("another format")
+        values["versions"] = tuple(map(_parsed_version, values["versions"]))
+        values["decisions"] = tuple(Decision(**each) for each in values["decisions"])
+        values["outcome"] = None if values["outcome"] is None else Outcome(**values["outcome"])
+        request = Request(**values)
+        Guarantee.from_dict(request.newest.guarantee)
+        Cost.from_dict(request.newest.cost)
+        is_request = request.state in _STATES and bool(IDENTITY.fullmatch(request.identity)) and request.versions != ()
+    except (NotParsed, ValueError, KeyError, TypeError, AttributeError, IndexError):
+        is_request = False
+    if not is_request:
+        raise RequestError("A request in the folder of requests cannot be read.", "Restore it from a backup.")
+    return request
+
+
+def _parsed_version(values: dict[str, Any]) -> Version:
+    return Version(**{**values, "expected": tuple(ExpectedErrorText(**each) for each in values["expected"])})
+
+
+def _check_other_person(request: Request, who: str) -> None:
+    if request.people > 1 and who == request.who:
+        raise RequestError("Who asks may not approve where two people are required.", "Have two others approve it.")
+    if any(each.who == who for each in request.approvals):
+        raise RequestError(
+            f"You have approved request {request.identity} already; another person is required.",
+            "Have another steward look at it.",
+        )
+
+
+def _not_now(request: Request, act: str) -> RequestError:
+    return RequestError(
+        f"Request {request.identity} is {request.state} and cannot {act}.", "Look at it with `sudare request show`."
+    )
+
+
+def _check_person(who: str) -> None:
+    fault = name_fault(who)
+    if fault is not None:
+        raise InvalidParameter(f"The name of a person {fault}.", "Use plain text, such as 'sato'.")
+
+
+def _check_sentence(what: str, text: str) -> None:
+    fault = "is empty" if isinstance(text, str) and not text.strip() else text_fault(text, LONGEST_REASON)
+    if fault is not None:
+        raise InvalidParameter(f"{what} {fault}.", "Say it in a sentence; it stays in the ledger.")

@@ -1,0 +1,107 @@
+"""The account of one request: it is charged once, under the request's own mark, and for no more than was approved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sudare.errors import RequestError, RequestStopped
+from sudare.privacy.account_balance import Amount
+from sudare.privacy.account_charges import asked_amount, in_relation
+from sudare.privacy.accounting import Cost
+from sudare.privacy.guarantee import Guarantee, readable_up
+from sudare.privacy.ledger import Account, Charged
+from sudare.privacy.ledger_chain import Entry, Receipt
+from sudare.privacy.source_identity import Source
+from sudare.requests.request import Request
+
+# Of a converted δ the plan knows an upper limit that is rounded to nearest.
+_ROUNDING: Final = 1 + 1e-9
+
+
+class RequestAccount(Account):
+    """An account as the run of a request sees it. Whoever comes again goes on with the first charge, unless something was computed for it."""
+
+    def __init__(
+        self, account: Account, mark: str, permitted: Amount, when_charged: Callable[[], None] | None = None
+    ) -> None:
+        super().__init__(account.ledger, account.name)
+        self._mark, self._permitted, self._when_charged = mark, permitted, when_charged
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RequestAccount, (Account(self.ledger, self.name), self._mark, self._permitted)
+
+    def charge(
+        self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "", source: Source | None = None
+    ) -> Charged:
+        """Enter the charge of this request, or go on with it; or raise and leave everything as it was."""
+        charged = self.begun(guarantee, cost, what, self._mark)
+        if charged is None:
+            charged = super().charge(guarantee, cost, what, self._mark, source)
+        if self._when_charged is not None:
+            self._when_charged()
+        return charged
+
+    def receipt_of(self, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Receipt | None:
+        """The receipt of the charge of this request; None where there is none yet."""
+        return super().receipt_of(guarantee, cost, what, self._mark)
+
+    def _check_entry(self, cost: Cost | None, entries: Callable[[], list[Entry]]) -> None:
+        asked = Amount(0.0, 0.0) if cost is None else asked_amount(cost)
+        permitted = self._permitted
+        if asked.epsilon > permitted.epsilon or asked.delta > permitted.delta * _ROUNDING:
+            raise RequestError(
+                f"The run asks for ε = {readable_up(asked.epsilon)}, δ = {readable_up(asked.delta)}; "
+                f"ε = {readable_up(permitted.epsilon)}, δ = {readable_up(permitted.delta)} was approved.",
+                "Nothing was charged. Ask anew.",
+            )
+        if charge_under(self._mark, entries()) is not None:
+            raise RequestStopped(
+                "This request was charged already, and what was computed for it is gone.",
+                "Nothing more was charged. Ask anew.",
+            )
+
+
+def permitted_amount(account: Account, request: Request) -> Amount:
+    """What a run of the request may charge at most: the price of the version that was approved."""
+    version = request.newest
+    guarantee, cost = Guarantee.from_dict(version.guarantee), Cost.from_dict(version.cost)
+    return asked_amount(in_relation(account.name, account.terms, guarantee, cost)[0])
+
+
+def charge_under(mark: str, entries: list[Entry]) -> Entry | None:
+    """The charge with this purpose; None where there is none."""
+    return next((entry for entry in entries if entry.kind == "charge" and entry.body["purpose"] == mark), None)
+
+
+def charged_amount(account: Account, mark: str) -> Amount:
+    """What was charged under a mark."""
+    charge = charge_under(mark, account.entries())
+    return Amount(0.0, 0.0) if charge is None else asked_amount(Cost.from_dict(charge.body["cost"]))
+
+
+def has_result(account: Account, mark: str) -> bool:
+    """Whether something was computed for the charge with this mark."""
+    charge = charge_under(mark, account.entries())
+    if charge is None:
+        return False
+    return (
+        account.ledger.result_of(Receipt(account.ledger.identity, charge.position, charge.hash, account.name))
+        is not None
+    )
+
+
+def check_approved(account: Account, request: Request) -> None:
+    """Raise RequestError unless the ledger has the approvals of as many people as are required, of exactly this version."""
+    version = request.newest
+    wanted = {"request": request.identity, "version": version.number, "event": "approved", "digest": version.digest}
+    people = {
+        entry.body["who"]
+        for entry in account.entries()
+        if entry.kind == "request" and {name: entry.body[name] for name in wanted} == wanted
+    }
+    if len(people) < request.people:
+        raise RequestError(
+            f"The ledger does not have the approvals of request {request.identity} as it stands.",
+            "Nothing was charged. Somebody changed the folder of requests, or put another ledger there: find out who, and ask anew.",
+        )

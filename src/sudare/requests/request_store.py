@@ -1,0 +1,120 @@
+"""Where requests are kept: one file each in a folder that only its owner reads, replaced whole.
+
+Whoever changes one holds the folder's lock from reading to writing, so that of two who decide at once the second sees the first one's decision.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from sudare.errors import RequestError, UnknownName
+from sudare.files import changed_by_one, held_alone, make_private_folder, write_atomically, write_new
+from sudare.parsing import bounded_bytes
+from sudare.requests.request import IDENTITY, Request, parsed_request
+
+_SUFFIX: Final = ".json"
+_PROGRESS: Final = ".progress"
+_RUN: Final = ".run"
+
+
+class RequestStore:
+    """The requests in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def requests(self) -> list[Request]:
+        """All requests, newest first."""
+        if not self.folder.is_dir():
+            return []
+        names = [path.stem for path in self.folder.glob(f"*{_SUFFIX}") if IDENTITY.fullmatch(path.stem)]
+        return sorted(map(self.request, names), key=lambda request: (request.when, request.identity), reverse=True)
+
+    def request(self, identity: str) -> Request:
+        """One request. Raise UnknownName where there is none."""
+        if IDENTITY.fullmatch(identity):
+            with contextlib.suppress(FileNotFoundError):
+                return parsed_request(self._read(self._path(identity)))
+        raise UnknownName("There is no such request.", "`sudare request list` names those there are.")
+
+    def new_identity(self) -> str:
+        """A name that no request has."""
+        return secrets.token_hex(4)
+
+    def add(self, request: Request) -> None:
+        """Keep a new request."""
+        make_private_folder(self.folder)
+        with self._explained():
+            write_new(self._path(request.identity), request.to_text().encode())
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[None]:
+        """Let nobody else change a request meanwhile."""
+        make_private_folder(self.folder)
+        with changed_by_one(self.folder / "requests"):
+            yield
+
+    def replace(self, request: Request) -> None:
+        """Keep a request as it is now; within `changing`."""
+        with self._explained():
+            write_atomically(self._path(request.identity), request.to_text().encode())
+
+    @contextlib.contextmanager
+    def running(self, identity: str) -> Iterator[bool]:
+        """Whether this process is the only one that runs a request; a crash ends that."""
+        make_private_folder(self.folder)
+        with held_alone(self.folder / f"{identity}{_RUN}") as is_alone:
+            yield is_alone
+
+    def is_running(self, identity: str) -> bool:
+        """Whether a process runs the request now."""
+        if not (self.folder / f"{identity}{_RUN}").exists():
+            return False
+        with held_alone(self.folder / f"{identity}{_RUN}") as is_alone:
+            return not is_alone
+
+    def tell_progress(self, identity: str, step: str) -> None:
+        """Keep how far a run is."""
+        with self._explained():
+            write_atomically(self.folder / f"{identity}{_PROGRESS}", step.encode())
+
+    def progress(self, identity: str) -> str:
+        """How far a run is; empty where nothing was told."""
+        try:
+            return bounded_bytes(self.folder / f"{identity}{_PROGRESS}").decode()
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+    def run_folder(self, identity: str) -> Path:
+        """Where a run keeps what it needs to go on after it was killed."""
+        folder = self.folder / f"{identity}-run"
+        make_private_folder(folder)
+        return folder
+
+    def _path(self, identity: str) -> Path:
+        return self.folder / f"{identity}{_SUFFIX}"
+
+    def _read(self, path: Path) -> bytes:
+        try:
+            return bounded_bytes(path)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _unusable(error) from None
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise _unusable(error) from None
+
+
+def _unusable(error: OSError) -> RequestError:
+    return RequestError(
+        f"The folder of requests cannot be used ({error.strerror}).", "Check the path, its rights and the space."
+    )
