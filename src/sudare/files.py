@@ -9,6 +9,7 @@ import shlex
 import shutil
 import stat
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -172,19 +173,48 @@ def changed_by_one(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
+class FileLock:
+    """The lock of a file, which one process at a time can take. Let go of with this object, also by a crash; a forked process does not hold it."""
+
+    def __init__(self, path: Path) -> None:
+        self._process: int | None = None
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
+        self._closed = weakref.finalize(self, os.close, self._handle)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Which file it is, whatever path leads to it."""
+        found = os.fstat(self._handle)
+        return found.st_dev, found.st_ino
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process took the lock by this object."""
+        return self._process == os.getpid()
+
+    def take(self) -> bool:
+        """Take the lock; False where somebody else holds it."""
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        self._process = os.getpid()
+        return True
+
+    def release(self) -> None:
+        """Let go."""
+        self._process = None
+        self._closed()
+
+
 @contextlib.contextmanager
 def held_alone(path: Path) -> Iterator[bool]:
     """Whether this process is the only one that holds the file's lock; let go of at the end, also by a crash."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
+    lock = FileLock(path)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield True
+        yield lock.take()
     finally:
-        os.close(handle)
+        lock.release()
 
 
 def _unwritable(path: Path, error: OSError) -> AgreementError:

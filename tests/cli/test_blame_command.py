@@ -89,7 +89,8 @@ class House:
         return self
 
     def group(self, name: str) -> SumGroup:
-        return SumGroup(self.agreement.digest, NAMES, name, KEYS[name], self.threshold, 1, self.is_relayed)
+        signed = {each: KEYS[each].public for each in NAMES}
+        return SumGroup(self.agreement.digest, NAMES, name, KEYS[name], self.threshold, 1, self.is_relayed, signed)
 
     def _delivered(self, now: float) -> bool:
         posts = [(name, *post) for name, runner in self.runners.items() for post in runner.posts()]

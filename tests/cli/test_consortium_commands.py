@@ -32,6 +32,7 @@ from sudare.errors import AgreementError, NotApproved
 from sudare.privacy import Guarantee
 from sudare.privacy.accounting import gaussian_cost, pure_cost
 from tests.cli.conftest import Sudare
+from tests.consortium.documents import agreement_of, signed_by_all, three_identities
 
 PASSPHRASE = "correct horse battery"
 SCHEMA = """
@@ -343,6 +344,27 @@ def test_members_who_sign_copies_of_their_own_exchange_statements(consortium: Pa
         "consortium", "sign", "--member", "north/member.toml", "--add", "east/agreement.statements", "--json"
     )
     assert added.values["in_force"] is True
+
+
+def test_where_members_may_leave_a_check_names_who_has_not_signed_its_keys_for_sums(
+    tmp_path: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    identities = three_identities()
+    agreement = agreement_of(identities)
+    agreement.save("agreement.toml")
+    signed_all = signed_by_all(agreement, identities)
+    sum_keys = {name: each for name, each in signed_all.sum_keys.items() if name != "north"}
+    replace(signed_all, sum_keys=sum_keys).save("agreement.toml")
+    told = sudare("consortium", "check", "agreement.toml")
+    assert told.exit_code == 92
+    assert "Without keys for sums: north." in unwrapped(told.stdout)
+    assert "they sign again with `sudare consortium sign`" in unwrapped(told.stdout)
+    assert "signed, without keys for sums" in told.stdout
+    values = sudare("consortium", "check", "agreement.toml", "--json").values
+    assert (values["in_force"], values["without_sum_keys"]) == (False, ["north"])
+    signed_all.save("agreement.toml")
+    assert sudare("consortium", "check", "agreement.toml").exit_code == 0
 
 
 def test_changes_made_at_once_are_all_kept(consortium: Path) -> None:

@@ -70,7 +70,9 @@ class Order:
     def group(self, pins: PinnedAgreement, keys: MemberKeys) -> SumGroup:
         threshold = self.members if self.threshold is None else self.threshold
         dishonest = min(1, most_dishonest(self.members, threshold))
-        return SumGroup(pins.agreement_digest.hex(), names_of(self.members), self.name, keys, threshold, dishonest)
+        names = names_of(self.members)
+        signed = {name: identity_of(name).member_keys(b"test").public for name in names}
+        return SumGroup(pins.agreement_digest.hex(), names, self.name, keys, threshold, dishonest, signed=signed)
 
 
 def names_of(members: int) -> tuple[str, ...]:

@@ -160,7 +160,7 @@ class Consortium:
     identities: dict[int, Identity] = field(default_factory=dict)
     dishonest: int | None = None
     relay: type[RelayedSums] | None = None
-    # Whether members have signed their keys for sums with the agreement.
+    # Whether members have signed their keys for sums with the agreement; they have where some may leave.
     signed: bool = False
 
     def __post_init__(self) -> None:
@@ -182,7 +182,8 @@ class Consortium:
         pins, keys = pins_of(self.members, keys=relay) if pins is None else pins, identity.member_keys(b"test")
         threshold = self.members if self.threshold is None else self.threshold
         dishonest = min(1, most_dishonest(self.members, threshold)) if self.dishonest is None else self.dishonest
-        signed = {each: IDENTITIES[at].member_keys(b"test").public for at, each in enumerate(self.names) if self.signed}
+        are_signed = self.signed or threshold < self.members
+        signed = {each: IDENTITIES[at].member_keys(b"test").public for at, each in enumerate(self.names) if are_signed}
         counts = threshold, dishonest, self.relay is not None
         group = SumGroup(pins.agreement_digest.hex(), self.names, name, keys, *counts, signed)
         return MessageDispatcher(Session(name, identity, keys.public, pins)), group

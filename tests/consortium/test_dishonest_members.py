@@ -20,6 +20,7 @@ from sudare.dictionary.secure_totals import ADDENDS
 from sudare.dictionary.sum_questions import Vetoes
 from sudare.dictionary.training import trained
 from sudare.errors import (
+    IdentityError,
     ImplausibleTotal,
     InvalidParameter,
     MembersMissing,
@@ -54,6 +55,7 @@ from sudare.sums.messages import (
 from sudare.sums.statements import Statement, stated
 from sudare.sums.wire import unpacked_as
 from tests.consortium import simulated_consortium
+from tests.consortium.memory_store import MemoryStore
 from tests.consortium.simulated_consortium import IDENTITIES, RELAY, Consortium, SteppingWalk, pins_of
 from tests.consortium.tasks.test_task_activities import BOUNDS, dictionary_walk
 from tests.joint.kit import member_tables, terms
@@ -357,13 +359,12 @@ def test_nobody_waits_for_ever_for_a_member_that_is_there_and_says_nothing(
 
 
 @pytest.mark.parametrize("shown_to", [None, 2])
-@pytest.mark.parametrize("threshold", [None, 3])
 def test_another_members_key_shown_as_ones_own_ends_the_task_before_anything_is_sent(
-    shown_to: int | None, threshold: int | None, monkeypatch: pytest.MonkeyPatch
+    shown_to: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = simulated_consortium.names_of(4)
     session = type("Shows", (ShowsAnothersKey,), {"to": None if shown_to is None else names[shown_to]})
-    consortium = consortium_with(monkeypatch, 4, threshold, dictionaries(4), Dishonest, session)
+    consortium = consortium_with(monkeypatch, 4, None, dictionaries(4), Dishonest, session)
     consortium.run(300.0, *honest_names(consortium))
     failures = consortium.failures()
     shown = [names[2]] if shown_to is not None else honest_names(consortium)
@@ -375,7 +376,35 @@ def test_another_members_key_shown_as_ones_own_ends_the_task_before_anything_is_
     assert isinstance(liar, Dishonest)
     spoke = {names[message.sender] for _, _, message in liar.seen if isinstance(message.body, Masked | Passed | Dealt)}
     assert not spoke & set(shown)
-    assert not outcomes(consortium) if threshold is None else len(outcomes(consortium)) <= 1
+    assert not outcomes(consortium)
+
+
+@pytest.mark.parametrize("shown_to", [None, 2])
+def test_another_members_key_shown_as_ones_own_changes_nothing_where_keys_are_signed(
+    shown_to: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = simulated_consortium.names_of(4)
+    session = type("Shows", (ShowsAnothersKey,), {"to": None if shown_to is None else names[shown_to]})
+    consortium = consortium_with(monkeypatch, 4, 3, dictionaries(4), Dishonest, session)
+    assert consortium.run(300.0, *honest_names(consortium))
+    assert set(honest_names(consortium)) <= set(consortium.results())
+    assert len(outcomes(consortium)) == 1
+
+
+@pytest.mark.parametrize("relay", [RelayedSums, None], ids=["relay", "members"])
+def test_keys_that_a_member_did_not_sign_are_not_taken_where_members_may_leave(
+    relay: type[RelayedSums] | None,
+) -> None:
+    """It could show one honest member other keys than the rest, whose sums that one would then be left out of."""
+    consortium = Consortium(4, 3, relay=relay)
+    _, group = consortium.dispatcher_and_group("member-00", IDENTITIES[0])
+    signed = {name: keys for name, keys in group.signed.items() if name != "member-03"}
+    store = MemoryStore()
+    unsigned = SumRunner("joint", replace(group, signed=signed), SteppingWalk(0), store, lambda: group.signed)
+    with pytest.raises(IdentityError, match=r"No keys for sums that member-03 signed .* `sudare consortium sign`"):
+        unsigned.begin(0.0)
+    assert not unsigned.posts()
+    assert not store.contents
 
 
 @pytest.mark.parametrize(("members", "threshold"), [(4, None), (4, 3), (5, 4)])
@@ -452,7 +481,7 @@ def test_a_claim_that_only_everybody_will_do_stops_every_other_attempt_at_most(
     relay: type[RelayedSums] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(simulated_consortium, "SumRunner", ClaimsEverybodyAndLeaves)
-    consortium = Consortium(5, 4, silence_seconds=5.0, dishonest=1, relay=relay, signed=True)
+    consortium = Consortium(5, 4, silence_seconds=5.0, dishonest=1, relay=relay)
     honest = consortium.names[1:]
     assert consortium.run(3000.0, *honest)
     assert set(honest) <= set(consortium.results())
@@ -462,7 +491,7 @@ def test_a_claim_that_only_everybody_will_do_stops_every_other_attempt_at_most(
 def test_a_member_with_another_agreement_is_left_out_from_the_start(relay: type[RelayedSums] | None) -> None:
     keys = {} if relay is None else {RELAY_NAME: RELAY.public_key}
     other = {3: pins_of(5, {"name": "test", "tasks.joint.epsilon": "0.7"}, keys=keys)}
-    consortium = Consortium(5, 4, silence_seconds=5.0, dishonest=1, relay=relay, signed=True, pins=other)
+    consortium = Consortium(5, 4, silence_seconds=5.0, dishonest=1, relay=relay, pins=other)
     honest = [name for name in consortium.names if name != "member-03"]
     assert consortium.run(500.0, *honest)
     assert set(honest) <= set(consortium.results())

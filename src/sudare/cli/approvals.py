@@ -75,7 +75,7 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
         "agreement": agreement.name,
         "digest": agreement.digest,
         "in_force": found.is_in_force,
-        "unsigned": sorted((*found.missing, *found.invalid)),
+        "unsigned": list(found.lacking),
         "revoked": list(found.revoked),
         "tasks": tasks,
         "budget": left,
@@ -89,7 +89,7 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
         costs = _number(each["epsilon"]), _number(each["delta"])
         cells = (each["task"], each["kind"], *costs, each["node"], _verdict(each), each["who"], each["reason"])
         table.add_row(*(Text(escaped_for_terminal(str(cell))) for cell in cells))
-    lacking = [*sorted((*found.missing, *found.invalid)), *(f"{name} (key revoked)" for name in found.revoked)]
+    lacking = [*found.lacking, *(f"{name} (key revoked)" for name in found.revoked)]
     force = "in force" if found.is_in_force else f"not in force: no signature that counts by {', '.join(lacking)}"
     budget = "No account yet." if left is None else f"Left of the budget: ε {left['epsilon']:g}, δ {left['delta']:g}."
     stopped = [escaped_for_terminal(f"{each['task']} stopped: {each['error']}") for each in tasks if each["error"]]

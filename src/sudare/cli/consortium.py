@@ -222,11 +222,11 @@ def sign(
         identity = own.identity(passphrase(passphrase_file, f"Passphrase of {own.key_path.name}"))
         statements = signed(own, identity, add or [])
     found = signature_status(agreement, statements)
-    lacking = sorted((*found.missing, *found.invalid))
     lines = [
         NOTHING_CHANGED if dry_run else f"{own.name} signed {agreement.name} ({agreement.digest[:12]}).",
         *sums_lines(agreement, agreement.tasks),
-        f"Not signed yet by: {', '.join(lacking)}." if lacking else "All have signed.",
+        f"Not signed yet by: {', '.join(found.lacking)}." if found.lacking else "All have signed.",
+        *_sum_keys_lines(found),
     ]
     answer({**_values(agreement, found), "dry_run": dry_run}, as_json, *lines)
 
@@ -264,7 +264,7 @@ def check(
     else:
         statements = with_statements_of(found, Statements.load(agreement), add or [])
     stands = signature_status(found, statements)
-    lines = ["In force: all have signed." if stands.is_in_force else "Not in force."]
+    lines = ["In force: all have signed." if stands.is_in_force else "Not in force.", *_sum_keys_lines(stands)]
     values = {
         **_values(found, stands),
         "plans": {name: plan._asdict() if isinstance(plan, tuple) else None for name, plan in _plans(found).items()},
@@ -417,9 +417,20 @@ def _values(agreement: Agreement, found: SignatureStatus) -> dict[str, Any]:
         "missing": list(found.missing),
         "invalid": list(found.invalid),
         "revoked": list(found.revoked),
+        "without_sum_keys": list(found.without_sum_keys),
         "keys": {name: fingerprint(key) for name, key in found.keys.items()},
         "sums": sums_values(agreement, agreement.tasks),
     }
+
+
+def _sum_keys_lines(found: SignatureStatus) -> list[str]:
+    """Who signs again, and why."""
+    if not found.without_sum_keys:
+        return []
+    named = ", ".join(found.without_sum_keys)
+    return [
+        f"Without keys for sums: {named}. Members may leave sums, so everyone's keys must be signed: they sign again with `sudare consortium sign` and send their file of statements."
+    ]
 
 
 def _table(agreement: Agreement, found: SignatureStatus) -> Table:
@@ -429,6 +440,7 @@ def _table(agreement: Agreement, found: SignatureStatus) -> Table:
     words = dict.fromkeys(found.signed, "signed")
     words |= dict.fromkeys(found.missing, "not signed") | dict.fromkeys(found.invalid, "signed something else")
     words |= dict.fromkeys(found.revoked, "key revoked")
+    words |= dict.fromkeys(found.without_sum_keys, "signed, without keys for sums")
     table = Table("member", "key in use", f"agreement {agreement.digest[:12]}", box=None, pad_edge=False)
     for name in agreement.member_names:
         key = found.keys.get(name)

@@ -75,7 +75,7 @@ def test_a_signature_of_one_does_not_count_for_another() -> None:
 
 
 def test_members_that_are_none_do_not_matter() -> None:
-    more = Statements({**SIGNED.signatures, "stranger": SIGNED.signatures["east"]})
+    more = replace(SIGNED, signatures={**SIGNED.signatures, "stranger": SIGNED.signatures["east"]})
     assert signature_status(AGREEMENT, more).is_in_force
 
 
@@ -101,11 +101,29 @@ def test_with_the_agreement_members_sign_their_keys_for_sums() -> None:
     expected = {name: each.member_keys(bytes.fromhex(AGREEMENT.digest)).public for name, each in IDENTITIES.items()}
     assert keys_for_sums(AGREEMENT, SIGNED) == expected
     assert len({each.exchange for each in expected.values()}) == 3
-    # A file from before keys were signed counts as it did.
     without = Statements(SIGNED.signatures)
-    assert signature_status(AGREEMENT, without).is_in_force
     assert "sum_keys" not in without.to_toml()
     assert keys_for_sums(AGREEMENT, without) == {}
+
+
+@pytest.mark.parametrize("threshold", [2, 3])
+def test_where_members_may_leave_an_agreement_is_in_force_once_all_have_signed_their_keys_for_sums(
+    threshold: int,
+) -> None:
+    agreement = agreement_of(IDENTITIES, sums={**DOCUMENT["sums"], "threshold": threshold})
+    signed = signed_by_all(agreement, IDENTITIES)
+    lacks_north = replace(signed, sum_keys={name: each for name, each in signed.sum_keys.items() if name != "north"})
+    found = signature_status(agreement, lacks_north)
+    if threshold == 3:
+        # Nobody may leave: members show them when they meet.
+        assert found.is_in_force
+        return
+    assert (found.is_in_force, found.without_sum_keys, found.lacking) == (False, ("north",), ("north",))
+    with pytest.raises(
+        AgreementMismatch, match=r"no keys for sums that are signed by north\..*`sudare consortium sign`"
+    ):
+        keys_in_force(agreement, lacks_north)
+    keys_in_force(agreement, lacks_north.signed(agreement, "north", NORTH))
 
 
 def test_keys_for_sums_that_somebody_else_signed_or_under_another_agreement_do_not_count() -> None:
@@ -180,6 +198,9 @@ def test_a_revocation_collects_signatures_when_merged() -> None:
 def test_a_rotated_key_stands_for_the_member_and_the_signature_stays() -> None:
     new, newer = Identity.generated(), Identity.generated()
     statements = with_(SIGNED, rotations=(Rotation.made(new, newer), Rotation.made(NORTH, new)))
+    with pytest.raises(AgreementMismatch, match="no keys for sums that are signed by north"):
+        keys_in_force(AGREEMENT, statements)
+    statements = statements.with_sum_keys(AGREEMENT, "north", newer)
     assert keys_in_force(AGREEMENT, statements)["north"] == newer.public_key
     check_is_key_of(AGREEMENT, statements, "north", newer.public_key)
     for old in (NORTH, new):
@@ -267,7 +288,7 @@ def test_strangers_and_repeats_do_not_add_up() -> None:
         replace(revocation_of(STRANGER, EAST, WEST), key=NORTH.public_key.hex()),
     ]
     for each in cases:
-        assert signature_status(AGREEMENT, with_(SIGNED, rotations=(rotation,), revocations=(each,))).is_in_force
+        assert not signature_status(AGREEMENT, with_(SIGNED, rotations=(rotation,), revocations=(each,))).revoked
     # Different statements about one key do not add up either: they may mean different things.
     apart = (revocation_of(NORTH, EAST, reason="lost"), revocation_of(NORTH, WEST, reason="sold"))
     assert signature_status(AGREEMENT, with_(SIGNED, revocations=apart)).is_in_force

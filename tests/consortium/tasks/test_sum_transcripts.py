@@ -51,7 +51,7 @@ class Members:
             runner.begin(0.0)
 
     def runner(self, name: str) -> SumRunner:
-        group = SumGroup("agreement", NAMES, name, KEYS[name], 4, 1)
+        group = SumGroup("agreement", NAMES, name, KEYS[name], 4, 1, signed=PUBLICS)
         return SumRunner("task", group, Sums(self.count), self.stores[name], lambda: PUBLICS)
 
     def deliver(self, now: float = 0.0, passes: Callable[[str, str], bool] = lambda sender, receiver: True) -> None:

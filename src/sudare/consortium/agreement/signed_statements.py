@@ -230,19 +230,30 @@ class SignatureStatus:
     missing: tuple[str, ...]
     invalid: tuple[str, ...]
     revoked: tuple[str, ...]
+    without_sum_keys: tuple[str, ...]
 
     @property
     def is_in_force(self) -> bool:
-        """Whether all have signed, with keys that count."""
-        return not (self.missing or self.invalid or self.revoked)
+        """Whether all have signed, with keys that count, and where members may leave their keys for sums as well."""
+        return not (self.missing or self.invalid or self.revoked or self.without_sum_keys)
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """Those who have to sign, or to sign again."""
+        return tuple(sorted({*self.missing, *self.invalid, *self.without_sum_keys}))
 
 
 def signature_status(agreement: Agreement, statements: Statements) -> SignatureStatus:
-    """Who has signed, and which key stands for each member, and for the relay, now; those whose key was revoked have none."""
+    """Who has signed, and which key stands for each member, and for the relay, now; those whose key was revoked have none.
+
+    Where members may leave, whoever has not signed its keys for sums could show each of the others different ones, and have one of them left out.
+    """
     chains = _chains(agreement, statements)
     keys = {name: chains.current(name) for name in agreement.pinned_keys}
     good = set(_good_signatures(agreement, statements, chains))
     members = set(agreement.member_names)
+    may_leave = agreement.threshold < len(members)
+    with_sum_keys = _good_sum_keys(agreement, statements, chains).keys() if may_leave else good
     given = set(statements.signatures) & members
     return SignatureStatus(
         keys=MappingProxyType({name: bytes.fromhex(key) for name, key in keys.items() if key is not None}),
@@ -250,6 +261,7 @@ def signature_status(agreement: Agreement, statements: Statements) -> SignatureS
         missing=tuple(sorted(members - given)),
         invalid=tuple(sorted(given - good - chains.lost)),
         revoked=tuple(sorted(chains.lost)),
+        without_sum_keys=tuple(sorted(good - with_sum_keys)),
     )
 
 
@@ -260,9 +272,10 @@ def keys_in_force(agreement: Agreement, statements: Statements) -> Mapping[str, 
     if found.revoked:
         raise KeyRevoked(f"The key of {', '.join(found.revoked)} no longer counts.", KeyRevoked.help)
     if not found.is_in_force:
-        lacking = ", ".join(sorted((*found.missing, *found.invalid)))
+        unsigned = sorted((*found.missing, *found.invalid))
+        what = "is not signed by" if unsigned else "has no keys for sums that are signed by"
         raise AgreementMismatch(
-            f"The agreement {agreement.digest[:12]} is not signed by {lacking}.",
+            f"The agreement {agreement.digest[:12]} {what} {', '.join(unsigned or found.without_sum_keys)}.",
             "They sign with `sudare consortium sign` and send their file of statements.",
         )
     return found.keys

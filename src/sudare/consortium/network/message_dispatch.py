@@ -144,9 +144,9 @@ class MessageDispatcher:
 
     def start(self, activity: Activity, now: float) -> None:
         """Take up a task; messages for it that came before are handed over."""
+        activity.begin(now)
         self._activities[activity.task] = activity
         self._refused.discard(activity.task)
-        activity.begin(now)
         for sender, stops in self._stops.items():
             if activity.task in stops:
                 activity.receive(sender, stops[activity.task], now)

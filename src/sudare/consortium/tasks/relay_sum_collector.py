@@ -140,7 +140,6 @@ class RelayedSums(SumActivity):
         self._sums: dict[int, RelayedSum] = {}
         self._asked: dict[str, _Asked] = {}
         self._stopped_by: set[str] = set()
-        self._transcripts = Transcripts(store)
         self._kept_at = -1, -1
         self._notices: list[str] = []
 
@@ -151,7 +150,8 @@ class RelayedSums(SumActivity):
 
     def begin(self, now: float) -> None:
         """Take up what is in the store."""
-        self._begun_at = self._looked_at = now
+        self._open(now)
+        self._transcripts = Transcripts(self._store)
         self._guarded(self._take_up, now)
 
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
@@ -186,12 +186,6 @@ class RelayedSums(SumActivity):
             return f"{named(stopped)} stopped the task; too few are left for a sum. To go on, run it again at every member."
         if current is not None:
             return current.situation(present)
-        unknown = frozenset(group.participants) - self._known().keys() - group.signed.keys()
-        if unknown:
-            return (
-                f"the first sum waits for keys of {named(unknown)}: not met yet, and not signed with the agreement. "
-                "Start their nodes, or let them sign again (`sudare consortium sign`) and bring the statements here."
-            )
         needed = group.dishonest + 1
         return f"the first sum waits until {needed} of {len(group.members)} members ask for the same; so far: {named(self._asked) or 'nobody'}."
 

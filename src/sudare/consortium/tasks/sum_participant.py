@@ -13,7 +13,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 from sudare.consortium.network.message_dispatch import Activity, Envelope
 from sudare.consortium.network.session import MOST_MESSAGE_BYTES
 from sudare.consortium.tasks.checkpoints import CheckpointStore
-from sudare.errors import MessageMalformed
+from sudare.errors import IdentityError, MessageMalformed
 from sudare.sums.context import RELAY_NAME, RelayedSumContext, Roster, SumContext
 from sudare.sums.keys import MemberKeys, PublicKeys
 from sudare.sums.messages import Message, most_message_bytes
@@ -236,8 +236,23 @@ class SumActivity(Activity):
         self, task: str, group: SumGroup, store: CheckpointStore, known: Known, silence_seconds: float
     ) -> None:
         super().__init__(task, group.name, group.members, silence_seconds)
-        self._group, self._store, self._known = group, store, known
+        self._group, self._known, self._unopened = group, known, store
         self._begun_at = self._looked_at = 0.0
+
+    def _open(self, now: float) -> None:
+        """Take hold of the store before anything of it is read.
+
+        Raise InvalidParameter where another process has it open, IdentityError where members may leave and one has not signed its keys for sums.
+        """
+        group = self._group
+        unsigned = [name for name in group.members if name not in group.signed]
+        if group.may_lose_some and unsigned:
+            raise IdentityError(
+                f"No keys for sums that {', '.join(unsigned)} signed with the agreement are here: others could be shown to each member.",
+                "Nothing was sent. They sign again with `sudare consortium sign` and send their file of statements.",
+            )
+        self._begun_at = self._looked_at = now
+        self._store = self._unopened.opened_alone()
 
     def _saved_publics(self) -> tuple[PublicKeys, ...] | None:
         """The participants' public keys that the task was begun with."""
@@ -250,7 +265,7 @@ class SumActivity(Activity):
     def _gathered_publics(self) -> tuple[PublicKeys, ...] | None:
         """The participants' public keys, saved for the rest of the task; None as long as somebody has not shown its own.
 
-        Where members may leave, what they have signed with the agreement will do: they need not be there. Nobody can show others than it signed.
+        Where members may leave, members' are those that they have signed with the agreement: they need not be there, and show the same to all.
         Raise InvalidParameter, and save nothing, unless sums can be made with them: who showed a wrong key may show the right one in the next run.
         """
         known, signed = self._known(), self._group.signed
@@ -261,9 +276,6 @@ class SumActivity(Activity):
         )
         if not all(name in at_hand for name in self._group.participants):
             return None
-        return self._kept_publics(at_hand)
-
-    def _kept_publics(self, at_hand: Mapping[str, PublicKeys]) -> tuple[PublicKeys, ...]:
         publics = tuple(at_hand[name] for name in self._group.participants)
         Roster(self._group.participants, publics)
         keys = PinnedKeys(tuple(each.exchange for each in publics), tuple(each.signing for each in publics))

@@ -20,7 +20,7 @@ from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.sum_attempts import IterationStart, SumAttempts, Total
 from sudare.consortium.tasks.sum_participant import SUM, Attempt, Known, SumActivity, SumGroup
-from sudare.consortium.tasks.sum_transcripts import Transcripts
+from sudare.consortium.tasks.sum_transcripts import TRANSCRIPT, Transcripts
 from sudare.errors import (
     AgreementMismatch,
     IdentityError,
@@ -39,7 +39,7 @@ from sudare.sums.wire import MOST_VALUES, packed, unpacked_as
 Words = NDArray[np.uint64]
 
 ASK, HEARD = "ask", "heard"
-_BEGUN: Final = "begun"
+_BEGUN, _TOTAL = "begun", "total-"
 _ASK_SECONDS: Final = 2.0
 # A member that asks more often than that is answered as often as that.
 _LEAST_ANSWER_SECONDS: Final = 0.5
@@ -102,7 +102,7 @@ class SumRunner(SumActivity):
 
     def begin(self, now: float) -> None:
         """Start, or take up what is in the store, as soon as everyone's keys are known."""
-        self._begun_at = self._looked_at = now
+        self._open(now)
         self._guarded(self._gather, now)
 
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
@@ -136,9 +136,8 @@ class SumRunner(SumActivity):
             self._guarded(self._gather if self._publics is None else self._look_around, now, present)
 
     def stop(self, reason: SudareError) -> None:
-        """Give up. The others are told that, and not why. A member that holds another agreement has left where members may, once its keys for sums are known."""
-        keys_are_known = self._publics is not None or set(self._group.members) <= {*self._group.signed, *self._known()}
-        is_without_it = isinstance(reason, AgreementMismatch) and self._group.may_lose_some and keys_are_known
+        """Give up. The others are told that, and not why. A member that holds another agreement has left where members may."""
+        is_without_it = isinstance(reason, AgreementMismatch) and self._group.may_lose_some
         if self.failure is None and not self.finished and not is_without_it:
             super().stop(reason)
             # Where a transcript cannot be written, the reason stays the first one.
@@ -211,11 +210,11 @@ class SumRunner(SumActivity):
             old.close()
         earlier = () if saved is None else self._transcripts.statements(iteration)
         attempts = SumAttempts(self.task, self._group, self._publics, start, self._save_attempt, earlier, self._late)
-        self._sums[iteration] = attempts
         attempts.begin(saved, now)
-        # Before a message leaves.
-        if (begun := self._begun_before()) is None or begun < iteration:
+        # Before a message leaves, and before anything else is kept of this sum.
+        if self._begun_before() < iteration:
             self._store.save(_BEGUN, iteration.to_bytes(4, "big"))
+        self._sums[iteration] = attempts
         self._collect(attempts)
 
     # The store: the current and the last sum, in two places that take turns
@@ -230,17 +229,21 @@ class SumRunner(SumActivity):
         content = self._store.load(f"sum-{place}")
         return None if content is None else unpacked_as(Checkpoint, content, IterationStart, Attempt)
 
-    def _begun_before(self) -> int | None:
-        """The last sum that this member has begun; None before the first."""
+    def _begun_before(self) -> int:
+        """The last sum that this member has begun, −1 before the first."""
         content = self._store.load(_BEGUN)
-        return None if content is None else int.from_bytes(content, "big")
+        return -1 if content is None else int.from_bytes(content, "big")
 
     def _check_nothing_is_lost(self, saved: list[Checkpoint]) -> None:
-        """Raise MaskReused where a sum was begun and its state is gone: begun again, it would hide another vector behind the same masks."""
-        begun = self._begun_before()
-        if begun is not None and begun > max((each.start.iteration for each in saved), default=-1):
+        """Raise MaskReused where a sum was begun and its state is gone: begun again, it would hide another vector behind the same masks.
+
+        Which sum was begun last is itself saved before the first message; without that there is the state of the first sum, or nothing of any.
+        """
+        begun, last = self._begun_before(), max((each.start.iteration for each in saved), default=-1)
+        is_of_a_sum = any(name.startswith((_TOTAL, TRANSCRIPT)) for name in self._store.names())
+        if begun > last or (begun < 0 and (last > 0 or is_of_a_sum)):
             raise MaskReused(
-                f"This member has begun sum {begun + 1} of the task, and the state of that sum is gone from its folder.",
+                "This member has begun sums of the task, and the state of the last of them is gone from its folder.",
                 "Put the folder back as it was. If it is lost, begin a new task; what was charged stays charged.",
             )
 
@@ -248,7 +251,7 @@ class SumRunner(SumActivity):
         """Kept only where members may leave: those who were left out ask for it when they come back."""
         if not self._group.may_lose_some:
             return None
-        content = self._store.load(f"total-{iteration:08d}")
+        content = self._store.load(f"{_TOTAL}{iteration:08d}")
         return None if content is None else unpacked_as(Total, content)
 
     def _keep_transcripts(self) -> None:
@@ -389,7 +392,7 @@ class SumRunner(SumActivity):
 
     def _advance(self, total: Total, now: float) -> None:
         if self._group.may_lose_some:
-            self._store.save(f"total-{self.iteration:08d}", packed(total))
+            self._store.save(f"{_TOTAL}{self.iteration:08d}", packed(total))
         attempts = self._sums[self.iteration]
         state, following = self._script.step(self._start.state, total.words, tuple(sorted(total.included)))
         if isinstance(following, Finished):

@@ -14,7 +14,7 @@ from sudare.sums.statements import Statement
 from sudare.sums.wire import packed, unpacked
 
 FORMAT: Final = 1
-_PREFIX: Final = "transcript-"
+TRANSCRIPT: Final = "transcript-"
 # A task may have any number of sums, and a dishonest collector can spoil an attempt at many of them.
 _MOST_LAST, _MOST_TROUBLED = 8, 64
 _MOST_FILE_BYTES: Final = 1 << 28
@@ -33,7 +33,7 @@ class Transcripts:
         self._counts: dict[int, int] = {}
         self._last: list[int] = []
         self._troubled: list[int] = []
-        numbers = [name.removeprefix(_PREFIX) for name in store.names() if name.startswith(_PREFIX)]
+        numbers = [name.removeprefix(TRANSCRIPT) for name in store.names() if name.startswith(TRANSCRIPT)]
         for iteration in sorted(int(number) for number in numbers if number.isdecimal()):
             self._place(iteration, self.statements(iteration))
 
@@ -90,7 +90,7 @@ def _is_troubled(statements: tuple[Statement, ...]) -> bool:
 
 
 def _name(iteration: int) -> str:
-    return f"{_PREFIX}{iteration:08d}"
+    return f"{TRANSCRIPT}{iteration:08d}"
 
 
 # For other members
@@ -106,7 +106,7 @@ class TranscriptFile:
 
 def own_transcripts(folder: Path) -> list[Transcript]:
     """All transcripts that were kept of a task, in the order of its sums. Raise ConsortiumError if there are none."""
-    paths = sorted(folder.glob(f"{_PREFIX}[0-9]*"))
+    paths = sorted(folder.glob(f"{TRANSCRIPT}[0-9]*"))
     if not paths:
         raise ConsortiumError(
             "No transcript of a sum of this task is kept here: it makes none, or no sum of it has ended.",
