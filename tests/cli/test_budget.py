@@ -109,6 +109,21 @@ def test_raises_that_are_refused(house: Path, sudare: Sudare, words: list[object
     assert (house / "ledger.db").read_bytes() == before
 
 
+def test_closing_an_account(house: Path, sudare: Sudare) -> None:
+    before = (house / "ledger.db").read_bytes()
+    told = sudare("budget", "close", "patients", "--reason", "the study has ended", "--dry-run")
+    assert "nothing was changed" in told.stdout
+    assert (house / "ledger.db").read_bytes() == before
+    assert sudare("budget", "close", "patients").exit_code == 2
+    assert sudare("budget", "close", "patients", "--reason", " ").exit_code == 10
+    assert sudare("budget", "close", "nobody", "--reason", "x").exit_code == 35
+    closed = sudare("budget", "close", "patients", "--reason", "the study has ended", "--json")
+    assert closed.values["after"]["closed"] is True
+    assert "the study has ended" in sudare("budget", "show", "patients").stdout
+    assert sudare("budget", "raise", "patients", "--epsilon", 9, "--reason", "x").exit_code == 30
+    assert sudare("budget", "close", "patients", "--reason", "again").exit_code == 30
+
+
 def test_verify_with_heads_and_receipts(house: Path, sudare: Sudare) -> None:
     assert "cannot be noticed without" in sudare("budget", "verify").stdout
     assert sudare("budget", "head", "-o", "head.json").exit_code == 0

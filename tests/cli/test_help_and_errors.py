@@ -38,7 +38,7 @@ SERVICES = {("sudare", "node"), ("sudare", "relay")}
 
 def test_the_commands_there_are() -> None:
     found = {" ".join(path[1:]) for path, _ in ALL}
-    budget = {f"budget {name}" for name in ("show", "raise", "verify", "export", "backup", "head", "restore")}
+    budget = {f"budget {name}" for name in ("show", "raise", "close", "verify", "export", "backup", "head", "restore")}
     key = {"key", *(f"key {name}" for name in ("new", "show", "rotate", "revoke"))}
     consortium = {"consortium", *(f"consortium {name}" for name in ("new", "join", "sign", "check", "blame"))}
     assert found == {
@@ -80,7 +80,7 @@ def test_what_spends_or_changes_can_be_rehearsed() -> None:
     rehearsed = {path[1:] for path, command in ALL if "--dry-run" in {o for p in command.params for o in p.opts}}
     consortium = {("consortium", name) for name in ("new", "join", "sign", "check")}
     assert rehearsed == {
-        ("fit",), ("perturb",), ("synthesize",), ("budget", "raise"), ("budget", "restore"), ("key", "rotate"), ("key", "revoke"),
+        ("fit",), ("perturb",), ("synthesize",), ("budget", "raise"), ("budget", "close"), ("budget", "restore"), ("key", "rotate"), ("key", "revoke"),
         *consortium, ("approve",), ("deny",), ("score",), ("schema", "draft"), ("page",),
     }  # fmt: skip
 

@@ -25,6 +25,7 @@ import pytest
 
 from sudare.errors import (
     AccountMismatch,
+    BudgetError,
     BudgetExceeded,
     InvalidCost,
     InvalidParameter,
@@ -915,6 +916,60 @@ class TestRaising:
         assert ledger.head() == before
         ledger.raise_budget("g", delta=1e-5, reason="x")
         assert ledger.verify().position == 3
+
+
+class TestClosing:
+    def test_a_closed_account_pays_for_nothing_any_more(self, account: Account) -> None:
+        charged = charge(account, 1.0)
+        account.ledger.close_account("patients", reason="the study has ended")
+        entry = account.entries()[-1]
+        assert (entry.kind, entry.body) == ("close", {"reason": "the study has ended"})
+        assert account.spent() == (1.0, 0.0)
+        assert account.remaining() == (0.0, 0.0)
+        assert not account.quote(Guarantee(0.1), pure_cost(0.1)).admitted
+        before = account.ledger.head()
+        for refused in (
+            lambda: charge(account, 0.1),
+            lambda: account.disclose("sums", "the members", 1),
+            lambda: account.ledger.raise_budget("patients", epsilon=9.0, reason="x"),
+            lambda: account.ledger.close_account("patients", reason="again"),
+        ):
+            with pytest.raises(BudgetError, match="Account 'patients' was closed by the steward") as raised:
+                refused()
+            assert type(raised.value) is BudgetError
+        assert account.ledger.head() == before
+        # What was paid for before may still leave, and requests may be denied.
+        compute(account.ledger, charged.receipt, "c" * 64)
+        release(account.ledger, charged.receipt, "c" * 64)
+        account.enter_request("1a2b", 1, "denied", **EVENT)
+        assert account.ledger.verify().position == before.position + 3
+        assert account.ledger.account("patients") == account
+
+    @pytest.mark.parametrize("reason", ["", "  ", "two\nlines"])
+    def test_closing_needs_a_reason(self, account: Account, reason: str) -> None:
+        with pytest.raises(InvalidParameter):
+            account.ledger.close_account("patients", reason=reason)
+        assert len(account.entries()) == 1
+
+    def test_an_account_that_is_not_there_cannot_be_closed(self, ledger: Ledger) -> None:
+        with pytest.raises(UnknownAccount):
+            ledger.close_account("nobody", reason="x")
+
+    @pytest.mark.parametrize("body", [{}, {"reason": 1}, {"reason": "x", "more": "y"}])
+    def test_of_a_closing_anything_else_is_refused(self, account: Account, body: dict[str, Any]) -> None:
+        ledger, state = account.ledger, account.state()
+        with pytest.raises(ValueError, match="not a closing"), ledger._writing() as (connection, head):
+            ledger._append(connection, head, "patients", state, "close", body)
+
+    def test_a_charge_after_the_closing_is_noticed(self, account: Account) -> None:
+        ledger, state = account.ledger, account.state()
+        ledger.close_account("patients", reason="x")
+        body = {"what": "a", "purpose": "", "cost": pure_cost(0.1).to_dict(), "guarantee": Guarantee(0.1).to_dict()}
+        with ledger._writing() as (connection, head):
+            # As if somebody had put the balance from before the closing back.
+            ledger._append(connection, head, "patients", state, "charge", {**body, "nonce": "n"})
+        with pytest.raises(LedgerCorrupt, match="Entry 3 of the ledger cannot be read"):
+            ledger.verify()
 
 
 class TestVerifying:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sudare.report import BudgetBar
 
 app = typer.Typer(
-    help="Show, raise, verify, export, back up and restore the budgets in a ledger.", invoke_without_command=True
+    help="Show, raise, close, verify, export, back up and restore the budgets in a ledger.", invoke_without_command=True
 )
 
 Heads = Annotated[
@@ -48,7 +48,7 @@ def budget(
     ledger: LedgerAddress = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """Show, raise, verify, export, back up and restore the budgets in a ledger. Alone it shows them."""
+    """Show, raise, close, verify, export, back up and restore the budgets in a ledger. Alone it shows them."""
     if context.invoked_subcommand is None:
         show(ledger=ledger, account=None, as_json=as_json)
         return
@@ -111,6 +111,30 @@ def raise_(
     )
     values = {"account": account, "before": before, "after": after, "strength": word, "dry_run": dry_run}
     answer(values, as_json, text, *(["Dry run: nothing was changed."] if dry_run else []))
+
+
+@app.command("close")
+@reported
+def close(
+    account: AccountName,
+    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in the ledger for ever.")],
+    ledger: LedgerAddress = DEFAULT_LEDGER,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let an account pay for nothing any more, for ever: an act of the steward, recorded with its reason."""
+    from sudare.cli.dry_run import ledger_or_copy
+
+    with ledger_or_copy(ledger, dry_run) as opened:
+        opened.close_account(account, reason=reason)
+        after = _values(opened.account(account))
+    text = f"{account} is closed: it pays for nothing any more. {_amount(after['spent'])} was spent."
+    answer(
+        {"account": account, "after": after, "dry_run": dry_run},
+        as_json,
+        text,
+        *(["Dry run: nothing was changed."] if dry_run else []),
+    )
 
 
 @app.command("verify")
@@ -289,6 +313,7 @@ def _values(account: Account) -> dict[str, Any]:
         "composition": terms.budget.composition,
         "neighbours": terms.neighbours,
         "unit": terms.unit,
+        "closed": account.state().is_closed,
         "entries": len(account.entries()),
         "slices": [{"where": where, "spent": spent._asdict()} for where, spent in account.slices()],
     }

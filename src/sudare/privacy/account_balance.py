@@ -36,6 +36,8 @@ from sudare.privacy.source_identity import SliceIdentity, Source, covers, looked
 LARGEST_STATE_BYTES: Final = 1 << 24
 # What an event of a request tells in words; `digest` is that of what was asked for in this version.
 REQUEST_TEXTS: Final = ("request", "event", "who", "what", "purpose", "digest")
+# What a closed account takes no more; results and releases of earlier charges, and requests that are denied, it does.
+NOT_WHEN_CLOSED: Final = ("charge", "disclosure", "raise", "bind", "close")
 # Everything that reading an entry or a balance which sudare did not write can end in.
 _UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
@@ -177,12 +179,14 @@ class AccountState:
     """Terms and running totals of an account: what the entries add up to.
 
     `whole` are the charges for all records. `slices` has by partition, and by the values of a slice of it, the charges that looked at that slice only.
+    An account that is closed pays for nothing any more.
     """
 
     terms: Terms
     whole: Spent
     entries: int
     slices: Mapping[str, Mapping[str, Spent]] = field(default_factory=dict)
+    is_closed: bool = False
 
     @property
     def spent(self) -> Spent:
@@ -230,6 +234,7 @@ class AccountState:
                 "entries": self.entries,
                 # States of ledgers without slices have the text that they always had.
                 **({"slices": slices} if slices else {}),
+                **({"closed": True} if self.is_closed else {}),
             }
         )
 
@@ -242,7 +247,8 @@ class AccountState:
                 partition: {where: _spent_of(spent) for where, spent in charged.items()}
                 for partition, charged in values.get("slices", {}).items()
             }
-            state = cls(Terms.from_dict(values["terms"]), _spent_of(values), values["entries"], slices)
+            is_closed = values.get("closed") is True
+            state = cls(Terms.from_dict(values["terms"]), _spent_of(values), values["entries"], slices, is_closed)
             is_canonical = state.to_text() == text and type(state.entries) is int
         except _UNREADABLE:
             is_canonical = False
@@ -253,19 +259,15 @@ class AccountState:
     def after(self, entry: Entry) -> AccountState:
         """The state after one more entry; a ValueError or the like if that is not one this account can have."""
         state = replace(self, entries=self.entries + 1)
+        if self.is_closed and entry.kind in NOT_WHEN_CLOSED:
+            raise ValueError("the account is closed")
         match entry.kind:
             case "charge":
                 return state.charged(Cost.from_dict(entry.body["cost"]), _charged_slice(entry.body))
             case "raise":
-                terms = Terms.from_dict(entry.body)
-                if not is_raise(self.terms.budget, terms.budget) or terms != replace(self.terms, budget=terms.budget):
-                    raise ValueError("not a raise")
-                return replace(state, terms=terms)
+                return replace(state, terms=_raised(self.terms, entry.body))
             case "bind":
-                bound = Source(entry.body["source"], tuple(entry.body["files"]))
-                if self.terms.pays_for.is_verifiable or not bound.is_verifiable:
-                    raise ValueError("not a binding")
-                return replace(state, terms=replace(self.terms, bound=bound.text, files=bound.files))
+                return replace(state, terms=_bound(self.terms, entry.body))
             case "restore":
                 if not is_restore_body(entry.body):
                     raise ValueError("not a restore")
@@ -273,6 +275,9 @@ class AccountState:
             case "request":
                 check_request_body(entry.body)
                 return state
+            case "close":
+                check_closing_body(entry.body)
+                return replace(state, is_closed=True)
             case "disclosure" | "result" | "release":
                 return state
             case _:
@@ -287,7 +292,9 @@ class AccountState:
         return Amount(*self.terms.budget.shown(self.spent))
 
     def amount_left(self) -> Amount:
-        """For people to read, rounded down; never below zero."""
+        """For people to read, rounded down; never below zero, and nothing where the account is closed."""
+        if self.is_closed:
+            return Amount(0.0, 0.0)
         budget = self.terms.budget
         if budget.composition == "basic":
             return Amount(_left(budget.epsilon, self.spent.epsilon), _left(budget.delta, self.spent.delta))
@@ -319,6 +326,28 @@ class AccountState:
         except InvalidCost:
             return False
         return after.is_admitted()
+
+
+def _raised(terms: Terms, body: Mapping[str, Any]) -> Terms:
+    """The terms after a raise. Raise ValueError where it is none."""
+    raised = Terms.from_dict(body)
+    if not is_raise(terms.budget, raised.budget) or raised != replace(terms, budget=raised.budget):
+        raise ValueError("not a raise")
+    return raised
+
+
+def _bound(terms: Terms, body: Mapping[str, Any]) -> Terms:
+    """The terms after a binding. Raise ValueError where it is none."""
+    bound = Source(body["source"], tuple(body["files"]))
+    if terms.pays_for.is_verifiable or not bound.is_verifiable:
+        raise ValueError("not a binding")
+    return replace(terms, bound=bound.text, files=bound.files)
+
+
+def check_closing_body(body: Mapping[str, Any]) -> None:
+    """Raise ValueError unless a body says why an account was closed, and nothing else."""
+    if set(body) != {"reason"} or not isinstance(body["reason"], str):
+        raise ValueError("not a closing")
 
 
 def _spent_values(spent: Spent) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
-from sudare.errors import BudgetExceeded, InvalidCost, RelationMismatch
+from sudare.errors import BudgetError, BudgetExceeded, InvalidCost, RelationMismatch
 from sudare.privacy.account_balance import AccountState, Amount, Terms
 from sudare.privacy.accounting import Cost, decimal_up
 from sudare.privacy.guarantee import Guarantee, readable_down, readable_up
@@ -92,4 +92,12 @@ def budget_exceeded(name: str, what: str, guarantee: Guarantee, cost: Cost, stat
         f"{readable_down(left.epsilon)} of {readable_up(decimal_up(budget.epsilon))}{left_delta} is left.",
         f"{advice} the steward raise the budget (`sudare budget raise {shlex.quote(name)} {raised} --reason …`). "
         "Nothing was computed or spent.",
+    )
+
+
+def account_closed(name: str) -> BudgetError:
+    """What is raised where a closed account was to pay for something, or to be changed."""
+    return BudgetError(
+        f"Account '{name}' was closed by the steward.",
+        "It pays for nothing any more; `sudare budget show` tells when it was closed, and why. Nothing was computed or spent.",
     )

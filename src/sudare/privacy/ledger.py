@@ -33,8 +33,8 @@ from sudare.frames.databases import SqlSource
 from sudare.privacy import ledger_export
 from sudare.privacy import ledger_storage as storage
 from sudare.privacy import ledger_tables as tables
-from sudare.privacy.account_balance import AccountState, Amount, AskedTerms, Terms, is_raise, replayed
-from sudare.privacy.account_charges import asked_amount, budget_exceeded, in_relation, slice_of
+from sudare.privacy.account_balance import NOT_WHEN_CLOSED, AccountState, Amount, AskedTerms, Terms, is_raise, replayed
+from sudare.privacy.account_charges import account_closed, asked_amount, budget_exceeded, in_relation, slice_of
 from sudare.privacy.accounting import Composition, Cost, Spent, decimal_up, exact
 from sudare.privacy.confusable_names import check_scripts
 from sudare.privacy.guarantee import (
@@ -262,6 +262,16 @@ class Ledger:
             body = {**replace(state.terms, budget=larger).to_dict(), "reason": reason}
             self._append(connection, head, name, state, "raise", body)
 
+    def close_account(self, name: str, *, reason: str) -> None:
+        """Let an account pay for nothing any more, for ever: an act of the steward that stays in the ledger with its reason."""
+        _checked_sentences(reason=reason)
+        if not reason.strip():
+            raise InvalidParameter(
+                "Closing an account needs a reason.", "Say why in a sentence; it stays in the ledger."
+            )
+        with self._writing() as (connection, head):
+            self._append(connection, head, name, _state(connection, name), "close", {"reason": reason})
+
     def head(self) -> Head:
         """The chain's last point. Keep it somewhere else; `verify` finds an older copy of the ledger by it."""
         with self._storage.reading() as connection:
@@ -350,6 +360,8 @@ class Ledger:
         kind: Kind,
         body: Mapping[str, Any],
     ) -> Receipt:
+        if state.is_closed and kind in NOT_WHEN_CLOSED:
+            raise account_closed(name)
         entry = next_entry(head, _now(), name, kind, body)
         after = state.after(entry)
         if not after.is_admitted():
@@ -405,7 +417,9 @@ class Account:
         cost, _ = in_relation(self.name, state.terms, guarantee, cost, source)
         after = state.charged(cost, part)
         before = state.of_slice(part).amount_left()
-        return Quote(asked_amount(cost), before, after.of_slice(part).amount_left(), after.is_admitted())
+        return Quote(
+            asked_amount(cost), before, after.of_slice(part).amount_left(), after.is_admitted() and not state.is_closed
+        )
 
     def check_source(self, source: Source | None) -> None:
         """Raise SourceMismatch unless this account is for the source, or for none yet. Data in memory have no source to look at.

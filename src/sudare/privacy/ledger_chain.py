@@ -14,7 +14,9 @@ from typing import Any, Final, Literal
 
 from sudare.errors import LedgerCorrupt, LedgerRolledBack
 
-Kind = Literal["ledger", "open", "bind", "raise", "charge", "disclosure", "result", "release", "restore", "request"]
+Kind = Literal[
+    "ledger", "open", "bind", "raise", "charge", "disclosure", "result", "release", "restore", "request", "close"
+]
 
 FIRST_PREVIOUS: Final = "0" * 64
 

@@ -54,7 +54,7 @@ def account_view(account: Account) -> AccountView:
         composition=terms.budget.composition,
         source=terms.bound or terms.source,
         entries=state.entries,
-        is_closed=False,
+        is_closed=state.is_closed,
     )
 
 

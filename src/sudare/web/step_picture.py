@@ -1,0 +1,60 @@
+"""Small pictures as coordinates; templates draw them as SVG in the colours of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sudare.report.budget_bar import time_text
+from sudare.report.numbers import rounded_up
+
+_Scale = Callable[[float], float]
+
+WIDTH, HEIGHT = 720.0, 220.0
+LEFT, RIGHT, TOP, BOTTOM = 46.0, 12.0, 14.0, 30.0
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A place on an axis, and its text."""
+
+    place: float
+    text: str
+
+
+@dataclass(frozen=True)
+class StepPicture:
+    """A line of steps below a limit: points for SVG, and the texts of the axes."""
+
+    line: str
+    area: str
+    limit: str
+    ticks: Sequence[Tick]
+    first: str
+    last: str
+    width: float = WIDTH
+    height: float = HEIGHT
+    left: float = LEFT
+    right: float = WIDTH - RIGHT
+    bottom: float = HEIGHT - BOTTOM
+
+
+def step_picture(values: Sequence[float], limits: Sequence[float], times: Sequence[str]) -> StepPicture:
+    """Values as steps, one for each entry, below the limit that held then. There is at least one."""
+    top = max(limits) * 1.08
+    width, height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+
+    def x(place: float) -> float:
+        return LEFT + width * place / len(values)
+
+    def y(value: float) -> float:
+        return HEIGHT - BOTTOM - height * value / top
+
+    line, limit = _steps(values, x, y), _steps(limits, x, y)
+    area = f"{x(0):.1f},{y(0):.1f} {line} {x(len(values)):.1f},{y(0):.1f}"
+    ticks = [Tick(y(value), rounded_up(value) if value else "0") for value in (0.0, max(limits) / 2, max(limits))]
+    return StepPicture(line, area, limit, ticks, time_text(times[0])[:10], time_text(times[-1])[:10])
+
+
+def _steps(values: Sequence[float], x: _Scale, y: _Scale) -> str:
+    return " ".join(f"{x(place + end):.1f},{y(value):.1f}" for place, value in enumerate(values) for end in (0, 1))
