@@ -2,6 +2,349 @@
 
 from __future__ import annotations
 
-from sudare.web.parts import PagePart
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-PART = PagePart(routes=[])
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from sudare.errors import SudareError
+from sudare.privacy.account_balance import Amount
+from sudare.privacy.accounting import decimal_up
+from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.release import Release
+from sudare.report.privacy_card import card_rows, card_strength
+from sudare.requests import job
+from sudare.requests.catalogue import KINDS, kind_named
+from sudare.requests.price import Price, price_now
+from sudare.requests.request import Request, Values, Verdict
+from sudare.requests.request_acts import ask, change, decide
+from sudare.requests.request_settings import RequestSettings
+from sudare.requests.suggested_changes import suggested_changes
+from sudare.web.page_requests import request_settings
+from sudare.web.parts import Metric, PagePart, Waiting
+from sudare.web.rendering import NavigationItem
+from sudare.web.request_forms import form_fields, values_in
+from sudare.web.services import Services
+from sudare.web.visit import Visit, page
+
+_REFRESH_SECONDS = 2
+_JOBS = "requests"
+
+
+@dataclass(frozen=True)
+class ErrorBar:
+    """An expected error as a bar: `share` is its length in per cent of the longest one in its unit."""
+
+    what: str
+    size: float | None
+    unit: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """What a request would take of its account, in per cent of the budget: spent before, and by this."""
+
+    budget: Amount
+    before: float
+    more: float
+
+
+@page("viewer")
+def requests(visit: Visit) -> Response:
+    """All requests."""
+    settings = request_settings(visit.services.settings)
+    shown = [(each, Guarantee.from_dict(each.newest.guarantee)) for each in settings.store.requests()]
+    return visit.render("requests.html", requests=shown, tables=settings.tables)
+
+
+@page("analyst")
+def new_request(visit: Visit) -> Response:
+    """The form of a new request: first table and kind, then its values."""
+    settings = request_settings(visit.services.settings)
+    table, kind = visit.query("table"), visit.query("kind")
+    if not table or not kind:
+        return visit.render("request_kinds.html", tables=list(settings.tables), kinds=KINDS, table=table)
+    return _form(visit, settings, table, kind, {}, "")
+
+
+@page("analyst")
+def ask_for(visit: Visit) -> Response:
+    """Show the price of what was filled in, or ask for it."""
+    settings, form = request_settings(visit.services.settings), visit.form
+    table, kind, purpose = form.text("table"), form.text("kind"), form.text("purpose")
+    values = values_in(form, kind_named(kind))
+    is_asked = form.text("act") == "ask"
+    try:
+        # A price is told before a purpose is.
+        said = purpose if is_asked or purpose else "…"
+        request = ask(settings, table, kind, values, who=visit.user, purpose=said, dry_run=not is_asked)
+    except SudareError as error:
+        return _form(visit, settings, table, kind, values, purpose, problem=error, status=400)
+    if is_asked:
+        visit.services.log.write("request-asked", user=visit.user, request=request.identity)
+        return visit.redirect(f"/requests/{request.identity}")
+    return _form(visit, settings, table, kind, values, purpose, request=request)
+
+
+def _form(
+    visit: Visit,
+    settings: RequestSettings,
+    table: str,
+    kind: str,
+    values: Values,
+    purpose: str,
+    *,
+    request: Request | None = None,
+    problem: SudareError | None = None,
+    status: int = 200,
+) -> Response:
+    schema = settings.table(table).schema()
+    price = None if request is None else price_now(settings, request)
+    return visit.render(
+        "request_form.html",
+        status,
+        table=table,
+        kind=kind_named(kind),
+        fields=form_fields(kind, schema, values),
+        purpose=purpose,
+        asked=request,
+        problem=problem,
+        action="/requests/new",
+        **_priced(settings, request, price),
+    )
+
+
+def _priced(settings: RequestSettings, request: Request | None, price: Price | None) -> dict[str, Any]:
+    if request is None or price is None:
+        return {"price": None, "bars": [], "leaving": None}
+    return {"price": price, "bars": _bars(request), "leaving": _leaving(settings, request, price)}
+
+
+def _bars(request: Request) -> list[ErrorBar]:
+    expected = request.newest.expected
+    longest = {
+        unit: max(each.size or 0.0 for each in expected if each.unit == unit) for unit in {e.unit for e in expected}
+    }
+    return [
+        ErrorBar(each.what, each.size, each.unit, 100 * (each.size or 0.0) / (longest[each.unit] or 1.0))
+        for each in expected
+    ]
+
+
+def _leaving(settings: RequestSettings, request: Request, price: Price) -> Leaving:
+    budget = settings.account(settings.table(request.table)).terms.budget
+    whole = decimal_up(budget.epsilon)
+    before, after = price.quote.left_before.epsilon, price.quote.left_after.epsilon
+    spent = 100 * (1 - before / whole)
+    return Leaving(Amount(whole, decimal_up(budget.delta)), spent, max(0.0, 100 * (before - after) / whole))
+
+
+@page("viewer")
+def show_request(visit: Visit) -> Response:
+    """One request: what it asks for, what it costs and would leave, who decided, and what came of it."""
+    settings = request_settings(visit.services.settings)
+    request = settings.store.request(visit.path("identity"))
+    is_waiting = request.state == "running" or (request.state == "approved" and _is_started(visit.services, request))
+    price, problem = None, None
+    try:
+        price = price_now(settings, request)
+    except SudareError as error:
+        problem = error
+    response = visit.render(
+        "request.html",
+        asked=request,
+        version=request.newest,
+        kind=kind_named(request.newest.kind),
+        problem=problem,
+        is_waiting=is_waiting,
+        is_running=settings.store.is_running(request.identity),
+        step=settings.store.progress(request.identity),
+        suggested=suggested_changes(request.newest),
+        may_approve=_may_approve(visit, request),
+        card=_card(settings, request),
+        **_priced(settings, request, price),
+    )
+    if is_waiting:
+        # Without a script, too.
+        response.headers["Refresh"] = str(_REFRESH_SECONDS)
+    return response
+
+
+def _may_approve(visit: Visit, request: Request) -> bool:
+    has_approved = any(each.who == visit.user for each in request.approvals)
+    is_other = request.people == 1 or visit.user != request.who
+    return visit.is_steward and request.state == "asked" and is_other and not has_approved
+
+
+def _card(settings: RequestSettings, request: Request) -> tuple[Any, list[tuple[str, str]]] | None:
+    """The privacy card of the release, once there is one."""
+    if request.state != "done" or request.outcome is None:
+        return None
+    file = settings.releases_folder / request.outcome.file
+    if not file.is_file():
+        return None
+    card = Release.load(file, trusted=[settings.key().public_key()]).card()
+    return card_strength(card), card_rows(card)
+
+
+@page("steward")
+def decide_request(visit: Visit) -> Response:
+    """Approve or deny the version that was looked at; what is approved runs."""
+    settings, form = request_settings(visit.services.settings), visit.form
+    identity = visit.path("identity")
+    verdict: Verdict = "approved" if form.text("verdict") == "approved" else "denied"
+    version = form.text("version")
+    number = int(version) if version.isascii() and version.isdigit() and len(version) < 6 else 0
+    try:
+        request = decide(settings, identity, number, verdict, who=visit.user, reason=form.text("reason"))
+    except SudareError as error:
+        return visit.problem(error, back=f"/requests/{identity}")
+    visit.services.log.write(f"request-{verdict}", user=visit.user, request=identity)
+    if request.state == "approved":
+        _start(visit.services, settings, identity)
+    return visit.redirect(f"/requests/{identity}")
+
+
+@page("steward")
+def run_request(visit: Visit) -> Response:
+    """Run an approved request that is not running, or one that failed."""
+    settings, identity = request_settings(visit.services.settings), visit.path("identity")
+    settings.store.request(identity)
+    _start(visit.services, settings, identity)
+    return visit.redirect(f"/requests/{identity}")
+
+
+@page("analyst")
+def change_form(visit: Visit) -> Response:
+    """The form to change a request."""
+    settings = request_settings(visit.services.settings)
+    request = settings.store.request(visit.path("identity"))
+    _check_may_change(visit, request)
+    return _change_form(visit, settings, request, request.newest.values, "")
+
+
+@page("analyst")
+def change_request(visit: Visit) -> Response:
+    """Make a new version of a request: as the form says, or as was suggested."""
+    settings, form = request_settings(visit.services.settings), visit.form
+    request = settings.store.request(visit.path("identity"))
+    _check_may_change(visit, request)
+    kind, reason = request.newest.kind, form.text("purpose")
+    values: Values = values_in(form, kind_named(kind))
+    name, column = form.text("suggested"), form.text("column")
+    if name:
+        chosen = [each for each in suggested_changes(request.newest) if (each.name, each.column) == (name, column)]
+        if not chosen:
+            raise HTTPException(404)
+        values, reason = chosen[0].values, chosen[0].reason
+    try:
+        change(settings, request.identity, kind, values, who=visit.user, reason=reason)
+    except SudareError as error:
+        return _change_form(visit, settings, request, values, reason, problem=error, status=400)
+    return visit.redirect(f"/requests/{request.identity}")
+
+
+def _check_may_change(visit: Visit, request: Request) -> None:
+    if not visit.is_steward and visit.user != request.who:
+        raise HTTPException(403)
+
+
+def _change_form(
+    visit: Visit,
+    settings: RequestSettings,
+    request: Request,
+    values: Values,
+    reason: str,
+    *,
+    problem: SudareError | None = None,
+    status: int = 200,
+) -> Response:
+    schema = settings.table(request.table).schema()
+    return visit.render(
+        "request_form.html",
+        status,
+        table=request.table,
+        kind=kind_named(request.newest.kind),
+        fields=form_fields(request.newest.kind, schema, values),
+        purpose=reason,
+        asked=request,
+        problem=problem,
+        action=f"/requests/{request.identity}/change",
+        **_priced(settings, None, None),
+    )
+
+
+@page("viewer")
+def download(visit: Visit) -> Response:
+    """The signed file of a request that is done."""
+    settings = request_settings(visit.services.settings)
+    request = settings.store.request(visit.path("identity"))
+    file = None if request.outcome is None else settings.releases_folder / request.outcome.file
+    if request.state != "done" or file is None or not file.is_file():
+        raise HTTPException(404)
+    return FileResponse(file, media_type="application/octet-stream", filename=file.name)
+
+
+def _start(services: Services, settings: RequestSettings, identity: str) -> None:
+    services.kept.setdefault(_JOBS, {})[identity] = job.start(settings, identity)
+    services.log.write("job-started", request=identity)
+
+
+def _is_started(services: Services, request: Request) -> bool:
+    """Whether a process that was started for a request is still there."""
+    started = services.kept.get(_JOBS, {}).get(request.identity)
+    return started is not None and started.poll() is None
+
+
+def _resume(services: Services) -> None:
+    """Go on with what an earlier server left running."""
+    try:
+        names = job.resume(request_settings(services.settings))
+    except SudareError as error:
+        services.log.write("job-failed", error=type(error).__name__)
+        return
+    for name in names:
+        services.log.write("job-started", request=name)
+
+
+def _waiting(visit: Visit) -> Sequence[Waiting]:
+    settings = request_settings(visit.services.settings)
+    return [
+        Waiting(
+            f"{each.who} asks for a release of table '{each.table}' ({each.newest.kind}): {each.purpose}",
+            f"/requests/{each.identity}",
+        )
+        for each in settings.store.requests()
+        if _may_approve(visit, each)
+    ]
+
+
+def _metrics(services: Services) -> Sequence[Metric]:
+    states: dict[str, int] = {}
+    for each in request_settings(services.settings).store.requests():
+        states[each.state] = states.get(each.state, 0) + 1
+    values = [({"state": state}, float(count)) for state, count in sorted(states.items())]
+    return [Metric("sudare_page_requests", "Requests for releases, by state.", "gauge", values)]
+
+
+PART = PagePart(
+    routes=[
+        Route("/requests", requests),
+        Route("/requests/new", new_request),
+        Route("/requests/new", ask_for, methods=["POST"]),
+        Route("/requests/{identity}", show_request),
+        Route("/requests/{identity}/decide", decide_request, methods=["POST"]),
+        Route("/requests/{identity}/run", run_request, methods=["POST"]),
+        Route("/requests/{identity}/change", change_form),
+        Route("/requests/{identity}/change", change_request, methods=["POST"]),
+        Route("/requests/{identity}/release", download),
+    ],
+    navigation=[NavigationItem("/requests", "Requests")],
+    waiting=_waiting,
+    metrics=_metrics,
+    start=_resume,
+)

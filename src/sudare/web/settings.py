@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from sudare.errors import InvalidParameter
 from sudare.files import read_private, read_text
 from sudare.parsing import NotParsed, parsed_toml
+from sudare.privacy.guarantee import checked_delta, checked_epsilon
 from sudare.safe_text import name_fault
 from sudare.web.passwords import is_password_hash
 
@@ -29,6 +30,7 @@ _TOP_KEYS: Final = (
     "requests",
     "trusted_keys",
     "signing_key",
+    "passphrase_file",
     "member",
     "two_people",
     "metrics_token",
@@ -36,7 +38,17 @@ _TOP_KEYS: Final = (
     "users",
     "server",
 )
-_TABLE_KEYS: Final = ("source", "schema", "account", "has_header", "encoding", "csv")
+_TABLE_KEYS: Final = (
+    "source",
+    "schema",
+    "account",
+    "has_header",
+    "encoding",
+    "csv",
+    "budget",
+    "budget_delta",
+    "may_change",
+)
 _SERVER_KEYS: Final = ("host", "port", "certificate", "key", "public_address")
 _USER_KEYS: Final = ("role", "password")
 
@@ -53,6 +65,11 @@ class TableSettings:
     encoding: str | None = None
     # As after --csv: "separator=;", "thousands=,".
     csv: tuple[str, ...] = ()
+    # What the account is opened with where it is new; without it, it must be there.
+    budget: float | None = None
+    budget_delta: float = 0.0
+    # Whether a request may be run when the table is another one than when it was priced.
+    may_change: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,6 +91,7 @@ class PageSettings:
     requests: Path = Path("requests")
     trusted_keys: tuple[Path, ...] = ()
     signing_key: Path | None = None
+    passphrase_file: Path | None = None
     member: Path | None = None
     two_people: bool = False
     metrics_token: str | None = field(default=None, repr=False)
@@ -148,7 +166,7 @@ def settings_values(document: Mapping[str, Any], folder: Path) -> dict[str, Any]
     """The fields of `PageSettings` that a document names. Raise InvalidParameter where it says something unknown."""
     _check_keys(document, _TOP_KEYS, "The settings")
     values: dict[str, Any] = {}
-    for name in ("releases", "schemas", "requests", "signing_key", "member"):
+    for name in ("releases", "schemas", "requests", "signing_key", "passphrase_file", "member"):
         if name in document:
             values[name] = folder / _text(document[name], name)
     if "ledger" in document:
@@ -190,6 +208,9 @@ def _table(name: str, facts: object, folder: Path) -> TableSettings:
         None if has_header is None else _boolean(has_header, f"{place} has_header"),
         None if encoding is None else _text(encoding, f"{place} encoding"),
         tuple(_text(each, f"{place} csv") for each in _list(section.get("csv", []), f"{place} csv")),
+        checked_epsilon(section["budget"], f"{place} budget") if "budget" in section else None,
+        checked_delta(section.get("budget_delta", 0.0), f"{place} budget_delta"),
+        _boolean(section.get("may_change", False), f"{place} may_change"),
     )
 
 

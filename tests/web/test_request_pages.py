@@ -1,0 +1,211 @@
+"""The pages of requests: asked by one, decided by another, run, and downloaded."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sudare import Ledger, Release
+from sudare.requests.request_settings import RequestSettings
+from sudare.web.settings import TableSettings
+from tests.ledgers import quick_folder
+from tests.requests.conftest import house
+from tests.web.kit import Client, TestPage
+
+EPSILON = {"table": "visits", "kind": "table", "value-epsilon": "0.5", "value-by": ["ward"], "value-mean_of": ["age"]}
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with quick_folder() as path:
+        yield path
+
+
+def request_page(folder: Path, **changes: Any) -> TestPage:
+    house(folder)
+    table = TableSettings("visits", str(folder / "visits.csv"), "visits", "visits", budget=2.0)
+    settings = {"schemas": folder, "signing_key": folder / "key.pem", "tables": {"visits": table}}
+    return TestPage(folder, **{**settings, **changes})
+
+
+@pytest.fixture
+def page(folder: Path) -> TestPage:
+    return request_page(folder)
+
+
+def settings_of(page: TestPage) -> RequestSettings:
+    from sudare.web.page_requests import request_settings
+
+    return request_settings(page.services.settings)
+
+
+def shown(client: Client, path: str) -> str:
+    answer = client.get(path)
+    assert answer.status_code == 200, answer.text
+    return re.sub(r"\s+", " ", html.unescape(answer.text))
+
+
+def asked(client: Client, **changes: Any) -> str:
+    """The address of a new request."""
+    answer = client.submit("/requests/new", {**EPSILON, "purpose": "visits by ward", "act": "ask", **changes})
+    assert answer.status_code == 303, answer.text
+    return str(answer.headers["location"])
+
+
+def wait(page: TestPage, path: str) -> None:
+    page.services.kept["requests"][path.rpartition("/")[2]].wait(300)
+
+
+def test_the_form_is_made_of_the_catalogue_and_the_schema(page: TestPage) -> None:
+    client = page.client("analyst")
+    assert "Table visits" in shown(client, "/requests/new")
+    text = shown(client, "/requests/new?table=visits&kind=table")
+    assert 'name="value-by" value="ward"' in text
+    assert 'name="value-mean_of" value="age"' in text
+    assert 'name="value-mean_of" value="ward"' not in text
+    assert client.get("/requests/new?table=/etc/passwd&kind=table").status_code == 404
+    assert client.get("/requests/new?table=visits&kind=secrets").status_code == 404
+
+
+def test_a_price_is_shown_and_nothing_is_asked(page: TestPage) -> None:
+    client = page.client("analyst")
+    text = html.unescape(client.submit("/requests/new", {**EPSILON, "act": "price"}).text)
+    assert "It costs ε = 0.5 of 2.0 left (strong)." in text
+    assert "ε = 1.5 would be left." in text
+    assert settings_of(page).store.requests() == []
+
+
+def test_asked_approved_run_and_verified(page: TestPage) -> None:
+    analyst, steward = page.client("analyst", "aiko"), page.client("steward", "mori")
+    path = asked(analyst)
+    assert "aiko asks for a release of table 'visits' (table): visits by ward" in shown(steward, "/")
+    text = shown(steward, path)
+    assert "It costs ε = 0.5 of 2.0 left (strong)." in text
+    assert "Approve and run" not in shown(analyst, path)
+    answer = steward.submit(f"{path}/decide", {"version": "1", "verdict": "approved", "reason": "fine"})
+    assert answer.status_code == 303, answer.text
+    wait(page, path)
+    text = shown(analyst, path)
+    assert "The guarantee: strong" in text
+    content = analyst.get(f"{path}/release").content
+    file = page.folder / "received.sudare"
+    file.write_bytes(content)
+    release = Release.load(file, trusted=[settings_of(page).key().public_key()])
+    ledger = Ledger(page.folder / "ledger.db")
+    release.check_entered(ledger)
+    assert ledger.account("visits").spent().epsilon == 0.5
+
+
+def test_denied_with_a_reason(page: TestPage) -> None:
+    path = asked(page.client("analyst", "aiko"))
+    steward = page.client("steward", "mori")
+    refused = steward.submit(f"{path}/decide", {"version": "1", "verdict": "denied", "reason": ""})
+    assert refused.status_code == 400
+    steward.submit(f"{path}/decide", {"version": "1", "verdict": "denied", "reason": "too <b>fine</b>"})
+    text = steward.get(path).text
+    assert "too &lt;b&gt;fine&lt;/b&gt;" in text
+    assert Ledger(page.folder / "ledger.db").account("visits").spent() == (0.0, 0.0)
+
+
+def test_a_change_with_one_click_is_a_new_version(page: TestPage) -> None:
+    path = asked(page.client("analyst", "aiko"))
+    steward = page.client("steward", "mori")
+    assert steward.submit(f"{path}/change", {"suggested": "half", "column": ""}).status_code == 303
+    assert "It costs ε = 0.25" in shown(page.client("analyst", "aiko"), path)
+    assert "Version 1 by aiko: visits by ward" in shown(steward, path)
+    late = steward.submit(f"{path}/decide", {"version": "1", "verdict": "approved", "reason": ""})
+    assert late.status_code == 400
+    assert "was changed" in late.text
+    assert steward.submit(f"{path}/change", {"suggested": "secret", "column": ""}).status_code == 404
+    values = {"value-epsilon": "1", "value-by": "ward", "purpose": "more is needed"}
+    assert page.client("analyst", "mei").submit(f"{path}/change", values).status_code == 403
+    assert page.client("analyst", "aiko").submit(f"{path}/change", values).status_code == 303
+    assert "It costs ε = 1.0 of" in shown(steward, path)
+
+
+def test_what_the_budget_does_not_allow_is_told_before_and_refused_after(page: TestPage) -> None:
+    path = asked(page.client("analyst", "aiko"), **{"value-epsilon": "5"})
+    steward = page.client("steward", "mori")
+    assert "The account does not have that much left" in shown(steward, path)
+    steward.submit(f"{path}/decide", {"version": "1", "verdict": "approved", "reason": ""})
+    wait(page, path)
+    text = shown(steward, path)
+    assert "Nothing was charged." in text
+    assert "2 of 2 is left" in text
+    assert "Run it again" in text
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"value-epsilon": "much"}, "must be a number"),
+        ({"value-epsilon": "-1"}, "must be a positive"),
+        ({"value-by": ["age", "nobody"]}, ""),
+        ({"purpose": ""}, "The purpose is empty"),
+        ({"purpose": "<script>alert(1)</script>", "value-epsilon": "<script>"}, "must be a number"),
+    ],
+)
+def test_bad_values_are_answered_in_words_and_kept_in_the_form(
+    page: TestPage, values: dict[str, Any], said: str
+) -> None:
+    answer = page.client("analyst").submit("/requests/new", {**EPSILON, "purpose": "a talk", "act": "ask", **values})
+    assert answer.status_code == 400
+    assert said in html.unescape(answer.text)
+    assert "<script>alert" not in answer.text
+    assert 'class="problem" role="alert"' in answer.text
+    assert settings_of(page).store.requests() == []
+
+
+def test_roles(page: TestPage) -> None:
+    path = asked(page.client("analyst", "aiko"))
+    viewer, analyst = page.client("viewer", "ito"), page.client("analyst", "aiko")
+    assert viewer.get("/requests/new").status_code == 403
+    assert viewer.submit("/requests/new", {**EPSILON, "purpose": "a", "act": "ask"}).status_code == 403
+    for client in (viewer, analyst):
+        assert client.get(path).status_code == 200
+        assert client.submit(f"{path}/decide", {"version": "1", "verdict": "approved"}).status_code == 403
+        assert client.submit(f"{path}/run").status_code == 403
+    assert viewer.submit(f"{path}/change", {"suggested": "half"}).status_code == 403
+    assert viewer.get(f"{path}/release").status_code == 404
+    assert viewer.get("/requests/00000000").status_code == 404
+
+
+def test_nobody_decides_by_a_forged_form(page: TestPage) -> None:
+    path = asked(page.client("analyst", "aiko"))
+    steward = page.client("steward", "mori")
+    assert steward.post(f"{path}/decide", data={"version": "1", "verdict": "approved"}).status_code == 403
+    assert settings_of(page).store.requests()[0].state == "asked"
+
+
+def test_what_was_left_running_is_gone_on_with_when_the_page_starts(
+    page: TestPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sudare.requests.request import begun, decided
+    from sudare.requests.request_acts import decide
+
+    path = asked(page.client("analyst", "aiko"))
+    settings = settings_of(page)
+    request = decide(settings, path.rpartition("/")[2], 1, "approved", who="mori", reason="")
+    settings.store.replace(begun(request))
+    assert decided is not None
+    started: list[str] = []
+    monkeypatch.setattr("sudare.requests.job.start", lambda _, name: started.append(name))
+    with page.client("steward") as client:
+        assert "It runs" in client.get(path).text
+        assert client.get(path).headers["refresh"] == "2"
+    assert started == [request.identity]
+
+
+def test_counts_for_monitoring(page: TestPage) -> None:
+    from sudare.web.request_pages import PART
+
+    asked(page.client("analyst"))
+    found = PART.metrics(page.services)
+    assert [(metric.name, list(metric.values)) for metric in found] == [
+        ("sudare_page_requests", [({"state": "asked"}, 1.0)])
+    ]
