@@ -35,6 +35,8 @@ NOISE_ROOMS = (
     # Rows drawn from released counts.
     "sudare.synthesis.row_sampling",
     "sudare.papers.p002_networks.anonymizing_first",
+    # Of sessions, forms and one-time addresses.
+    "sudare.web.secret_tokens",
 )
 NOISE_NAMES = {"SystemNoise", "SeededNoise", "noise_source"}
 RANDOM_MODULES = {"opendp", "secrets", "numpy.random"}

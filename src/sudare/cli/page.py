@@ -6,6 +6,7 @@ import getpass
 import re
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,8 +66,10 @@ def page(
         return
     from sudare.optional_packages import optional_package
 
-    for package in ("starlette", "uvicorn", "python_multipart"):
-        optional_package(package, "The page needs packages that are not installed.", "pip install 'sudare[page]'.")
+    problem, remedy = "The page needs packages that are not installed.", "Install them: pip install 'sudare[page]'."
+    optional_package("starlette", problem, remedy)
+    optional_package("uvicorn", problem, remedy)
+    optional_package("python_multipart", problem, remedy)
     chosen = _settings(settings, ledger=ledger, releases=releases, schemas=schemas, tables=table, port=port)
     if dry_run:
         values = {**_told(chosen), "dry_run": True}
@@ -98,8 +101,6 @@ def _settings(file: Path | None, **given: Any) -> PageSettings:
     named = {Path(each).stem: table_named(Path(each).stem, each) for each in tables}
     if file is not None or DEFAULT_SETTINGS.exists():
         found = read_settings(file or DEFAULT_SETTINGS, owner=_owner(), **changes)
-        from dataclasses import replace
-
         return replace(found, tables={**found.tables, **named})
     return PageSettings(owner=_owner(), tables=named, **changes)
 

@@ -22,8 +22,8 @@ from sudare.report.budget_bar import entry_cells
 from sudare.web.account_views import account_view, account_views
 from sudare.web.downloads import download
 from sudare.web.parts import PagePart
+from sudare.web.pictures import StepPicture, step_picture
 from sudare.web.rendering import NavigationItem
-from sudare.web.step_picture import StepPicture, step_picture
 from sudare.web.visit import Visit, page
 
 # So many entries of an account are shown on one screen, the newest first.

@@ -6,10 +6,10 @@ import base64
 import hashlib
 import hmac
 import re
-import secrets
 from typing import Final
 
 from sudare.errors import InvalidParameter
+from sudare.web.secret_tokens import new_secret
 
 SHORTEST_PASSWORD: Final = 12
 LONGEST_PASSWORD: Final = 256
@@ -27,7 +27,7 @@ def hashed_password(password: str) -> str:
             f"A password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters.",
             "Use several words, or a password manager.",
         )
-    salt = secrets.token_bytes(_SALT_BYTES)
+    salt = new_secret(_SALT_BYTES)
     return f"scrypt:{_COST}:{_BLOCK}:{_PARALLEL}:{_encoded(salt)}:{_encoded(_scrypt(password, salt))}"
 
 

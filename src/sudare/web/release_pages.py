@@ -1,7 +1,104 @@
-"""Pages."""
+"""Releases: what left, with its card, numbers and picture; and whether a file that somebody sent is what it says."""
 
 from __future__ import annotations
 
-from sudare.web.parts import PagePart
+from typing import Final
 
-PART = PagePart(routes=[])
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from sudare.errors import InvalidParameter, NotCharged, SudareError
+from sudare.privacy import Release
+from sudare.privacy.release_file import LARGEST_FILE_BYTES
+from sudare.safe_text import escaped_for_terminal
+from sudare.web.downloads import disposition
+from sudare.web.parts import PagePart
+from sudare.web.release_views import ListedFile, file_named, listed_files, received_view, trusted_keys
+from sudare.web.rendering import NavigationItem
+from sudare.web.visit import LARGEST_FORM_BYTES, Visit, page
+
+# What some releases have beside them: rows that a receiver reconstructs from.
+BESIDE: Final = (".parquet",)
+
+
+@page("viewer")
+def releases(visit: Visit) -> Response:
+    """All releases of the folder."""
+    return visit.render("releases.html", files=listed_files(visit.services.settings.releases, _trusted(visit)))
+
+
+@page("viewer")
+def release(visit: Visit) -> Response:
+    """One release: numbers, picture, card."""
+    found = _found(visit)
+    beside = [suffix for suffix in BESIDE if found.path.with_suffix(suffix).is_file()]
+    return visit.render("release.html", file=found, view=found.view, beside=beside)
+
+
+@page("viewer")
+def release_file(visit: Visit) -> Response:
+    """The signed file itself, or the one beside it."""
+    found = _found(visit)
+    suffix = visit.query("beside")
+    path = found.path.with_suffix(suffix) if suffix in BESIDE else found.path
+    if not path.is_file():
+        raise HTTPException(404)
+    return FileResponse(path, media_type="application/octet-stream", headers=disposition(path.name))
+
+
+@page("viewer")
+def verify_form(visit: Visit) -> Response:
+    """Where a received file is dropped."""
+    return visit.render("verify.html", view=None, name="", origin="", trusts=len(_trusted(visit)))
+
+
+@page("viewer", largest_bytes=LARGEST_FILE_BYTES + LARGEST_FORM_BYTES)
+def verify(visit: Visit) -> Response:
+    """Whether a received file is whole, signed, by a trusted key, and what it promises. Nothing of it is kept."""
+    upload = visit.form.files.get("file")
+    if upload is None or not upload.content:
+        raise InvalidParameter("No file came with the form.", "Choose a release, usually NAME.sudare.")
+    trusted = _trusted(visit)
+    try:
+        view, received = received_view(upload.content, trusted)
+    except SudareError as error:
+        visit.services.log.write("file-verified", user=visit.user, error=type(error).__name__)
+        return visit.problem(error, back="/verify")
+    visit.services.log.write("file-verified", user=visit.user)
+    name = escaped_for_terminal(upload.name)[:120]
+    return visit.render("verify.html", view=view, name=name, origin=_origin(visit, received), trusts=len(trusted))
+
+
+def _origin(visit: Visit, received: Release) -> str:
+    """Whether this page's own ledger let the file out: "own", "foreign", or "forged" where it only says so."""
+    if visit.services.ledger_problem() or visit.services.ledger().identity != received.receipt.ledger:
+        return "foreign"
+    try:
+        received.check_entered(visit.services.ledger())
+    except NotCharged:
+        return "forged"
+    return "own"
+
+
+def _found(visit: Visit) -> ListedFile:
+    found = file_named(visit.services.settings.releases, visit.path("name"), _trusted(visit))
+    if found is None:
+        raise HTTPException(404)
+    return found
+
+
+def _trusted(visit: Visit) -> tuple[bytes, ...]:
+    return trusted_keys(visit.services.settings.trusted_keys)
+
+
+PART = PagePart(
+    routes=[
+        Route("/releases", releases),
+        Route("/releases/{name}", release),
+        Route("/releases/{name}/file", release_file),
+        Route("/verify", verify_form),
+        Route("/verify", verify, methods=["POST"]),
+    ],
+    navigation=[NavigationItem("/releases", "Releases"), NavigationItem("/verify", "Verify a file")],
+)

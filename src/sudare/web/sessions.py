@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
 import threading
 import time
 from collections import deque
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from sudare.web.secret_tokens import new_secret, new_token
 from sudare.web.settings import Role
 
 TOKEN_SECONDS: Final = 600.0
@@ -38,7 +38,7 @@ class Session:
     role: Role
     began: float
     seen: float
-    form_token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    form_token: str = field(default_factory=new_token, repr=False)
     notices: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_NOTICES))
 
     def is_form_token(self, text: str) -> bool:
@@ -62,11 +62,11 @@ class Sessions:
         self._tokens: dict[str, tuple[float, str, Role]] = {}
         self._sessions: dict[str, Session] = {}
         self._guesses: dict[str, deque[float]] = {}
-        self._secret = secrets.token_bytes(32)
+        self._secret = new_secret()
 
     def new_token(self, user: str, role: Role) -> str:
         """A token that signs this user in once, within ten minutes. Earlier ones that nobody used end."""
-        token = secrets.token_urlsafe(32)
+        token = new_token()
         with self._lock:
             self._tokens = {_key(token): (self._clock() + TOKEN_SECONDS, user, role)}
         return token
@@ -79,7 +79,7 @@ class Sessions:
 
     def sign_in(self, user: str, role: Role) -> str:
         """The secret of a new session, for the cookie."""
-        secret, now = secrets.token_urlsafe(32), self._clock()
+        secret, now = new_token(), self._clock()
         with self._lock:
             self._forget_ended(now)
             while len(self._sessions) >= MOST_SESSIONS:

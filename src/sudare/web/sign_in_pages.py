@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import hmac
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -15,6 +15,7 @@ from sudare.web.language import LANGUAGES
 from sudare.web.parts import PagePart
 from sudare.web.passwords import is_password
 from sudare.web.rendering import rendered
+from sudare.web.secret_tokens import new_token
 from sudare.web.services import Services, services_of
 from sudare.web.visit import FORM_TOKEN, Visit, check_form, page, read_form, refusal
 
@@ -50,7 +51,7 @@ def _sign_in_by_token(services: Services, request: Request, token: str) -> Respo
 async def _sign_in_by_password(request: Request, services: Services) -> Response:
     form = await read_form(request, 4096)
     cookie = request.cookies.get(FORM_COOKIE, "")
-    is_own = bool(cookie) and secrets.compare_digest(
+    is_own = bool(cookie) and hmac.compare_digest(
         form.text(FORM_TOKEN).encode("utf-8", "replace"), services.sessions.form_mark(cookie).encode()
     )
     check_form(request, is_own)
@@ -75,7 +76,7 @@ async def _sign_in_by_password(request: Request, services: Services) -> Response
 
 
 def _form(request: Request, services: Services, status: int = 200, refused: str = "") -> Response:
-    cookie = request.cookies.get(FORM_COOKIE) or secrets.token_urlsafe(32)
+    cookie = request.cookies.get(FORM_COOKIE) or new_token()
     response = rendered(
         request,
         "sign_in.html",

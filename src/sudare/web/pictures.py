@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sudare.report.budget_bar import time_text
-from sudare.report.numbers import rounded_up
+from sudare.report.numbers import nearest, rounded_up
 
 _Scale = Callable[[float], float]
 
@@ -58,3 +58,55 @@ def step_picture(values: Sequence[float], limits: Sequence[float], times: Sequen
 
 def _steps(values: Sequence[float], x: _Scale, y: _Scale) -> str:
     return " ".join(f"{x(place + end):.1f},{y(value):.1f}" for place, value in enumerate(values) for end in (0, 1))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One row of an interval picture, in the coordinates of the picture."""
+
+    label: str
+    y: float
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class IntervalPicture:
+    """Numbers as dots, with the intervals around them, one below the other."""
+
+    intervals: Sequence[Interval]
+    ticks: Sequence[Tick]
+    height: float
+    width: float = WIDTH
+    left: float = 220.0
+    right: float = WIDTH - 30.0
+
+
+ROW = 26.0
+LONGEST_LABEL = 30
+
+
+def interval_picture(
+    labels: Sequence[str], values: Sequence[float], lows: Sequence[float], highs: Sequence[float]
+) -> IntervalPicture:
+    """Dots and intervals on one scale, which begins at zero where all numbers are near to it."""
+    least, most = min(*lows, *values), max(*highs, *values)
+    if 0 <= least <= most / 2:
+        least = 0.0
+    span = (most - least) or 1.0
+    left, right = IntervalPicture.left, IntervalPicture.right
+
+    def x(value: float) -> float:
+        return left + (right - left) * (value - least) / span
+
+    rows = [
+        Interval(_short(label), TOP + ROW * place + ROW / 2, x(value), x(low), x(high))
+        for place, (label, value, low, high) in enumerate(zip(labels, values, lows, highs, strict=True))
+    ]
+    ticks = [Tick(x(value), nearest(value, 3)) for value in (least, least + span / 2, least + span)]
+    return IntervalPicture(rows, ticks, TOP + ROW * len(rows) + BOTTOM)
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
