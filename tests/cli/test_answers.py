@@ -9,7 +9,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from sudare.cli.answers import _tell_error, answer, progress
+from sudare.cli.answers import answer, progress, tell_error
 from sudare.cli.demo import _duration
 from sudare.safe_text import is_printable
 
@@ -36,8 +36,8 @@ def test_nothing_but_what_can_be_printed_reaches_a_terminal(mark: str, capsys: p
     table.add_row(f"[bold]a{mark}b[/bold]")
     answer({}, False, f"a{mark}b\nc", table, Text(f"a{mark}b"))
     answer({"name": f"a{mark}b", f"a{mark}b": 1}, True)
-    _tell_error("SchemaError", f"a{mark}b", "Do.", 11, False)
-    _tell_error("SchemaError", f"a{mark}b", "Do.", 11, True)
+    tell_error("SchemaError", f"a{mark}b", "Do.", 11, False)
+    tell_error("SchemaError", f"a{mark}b", "Do.", 11, True)
     told = "".join(capsys.readouterr())
     assert all(map(is_printable, told.replace("\n", "")))
     assert "[bold]" in told
@@ -45,7 +45,7 @@ def test_nothing_but_what_can_be_printed_reaches_a_terminal(mark: str, capsys: p
 
 
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    _tell_error("SchemaError", "a\nb", "Do.", 11, False)
+    tell_error("SchemaError", "a\nb", "Do.", 11, False)
     assert capsys.readouterr().err.splitlines()[0] == "SchemaError: a\\nb Do."
 
 

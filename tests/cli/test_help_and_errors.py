@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from sudare.cli.fit import FITTED
 from sudare.cli.main import app
 from sudare.consortium import Agreement, Identity
 from sudare.errors import AgreementMismatch, SudareError, every_error
@@ -30,7 +31,14 @@ def commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
 
 ALL = list(commands(command_tree(app), ("sudare",)))
 # Groups that only hold commands; `budget` alone shows.
-BARE_GROUPS = {("sudare",), ("sudare", "schema"), ("sudare", "key"), ("sudare", "consortium"), ("sudare", "risk")}
+BARE_GROUPS = {
+    ("sudare",),
+    ("sudare", "fit"),
+    ("sudare", "schema"),
+    ("sudare", "key"),
+    ("sudare", "consortium"),
+    ("sudare", "risk"),
+}
 
 # These run until they are stopped, and have no answer.
 SERVICES = {("sudare", "node"), ("sudare", "relay")}
@@ -41,8 +49,9 @@ def test_the_commands_there_are() -> None:
     budget = {f"budget {name}" for name in ("show", "raise", "close", "verify", "export", "backup", "head", "restore")}
     key = {"key", *(f"key {name}" for name in ("new", "show", "rotate", "revoke"))}
     consortium = {"consortium", *(f"consortium {name}" for name in ("new", "join", "sign", "check", "blame"))}
+    fits = {f"fit {name}" for name in FITTED}
     assert found == {
-        "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "budget", "audit", "risk", "risk sums", "risk chunks", "study", *budget,
+        *fits, "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "budget", "audit", "risk", "risk sums", "risk chunks", "study", *budget,
         "perturb", "reconstruct", "crosstab", "synthesize", "sample", *key, *consortium, "status", "approve", "deny",
         "node", "run", "score", "show", "relay", "relay kits", "relay transcripts", "explain", "page", "page password",
     }  # fmt: skip
@@ -80,7 +89,7 @@ def test_what_spends_or_changes_can_be_rehearsed() -> None:
     rehearsed = {path[1:] for path, command in ALL if "--dry-run" in {o for p in command.params for o in p.opts}}
     consortium = {("consortium", name) for name in ("new", "join", "sign", "check")}
     assert rehearsed == {
-        ("fit",), ("perturb",), ("synthesize",), ("budget", "raise"), ("budget", "close"), ("budget", "restore"), ("key", "rotate"), ("key", "revoke"),
+        *(("fit", name) for name in FITTED), ("perturb",), ("synthesize",), ("budget", "raise"), ("budget", "close"), ("budget", "restore"), ("key", "rotate"), ("key", "revoke"),
         *consortium, ("approve",), ("deny",), ("score",), ("schema", "draft"), ("page",),
     }  # fmt: skip
 
@@ -188,6 +197,7 @@ def test_help_loads_nothing_heavy_and_reports_open_no_window() -> None:
 CHECKED = """
 import sys
 from typer.testing import CliRunner
+from sudare.cli.fit import FITTED
 from sudare.cli.main import app
 result = CliRunner().invoke(app, ["consortium", "check", "agreement.toml"])
 print(result.exit_code, *sorted({'sklearn', 'opendp', 'pandas', 'matplotlib', 'numba', 'scipy.stats', 'nvflare', 'jax'} & set(sys.modules)))

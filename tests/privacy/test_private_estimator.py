@@ -563,6 +563,17 @@ def test_what_is_declared_tells_the_promise_without_records():
         PrivateMean(0.0, schema=SCHEMA).declared_promise(never)
 
 
+def test_what_is_declared_tells_the_plan_without_records():
+    model = PrivateMean(0.5, 1e-7, schema=SCHEMA)
+    plan, declared = model.declared_plan(100)
+    assert plan == model.plan(100, declared)
+    assert plan.guarantee == Guarantee(0.5, 1e-7)
+    with refused(InvalidParameter, "A plan without records needs a schema.", "Give schema=Schema.load(…)."):
+        PrivateMean(bounds=(0, 1)).declared_plan(100)
+    with pytest.raises(InvalidCost, match="epsilon"):
+        PrivateMean(0.0, schema=SCHEMA).declared_plan(100)
+
+
 def test_price_needs_an_account_and_a_valid_table(account):
     with refused(InvalidParameter, "A price needs an account.", "Give account=…."):
         PrivateMean(bounds=(0, 1)).price(matrix())

@@ -23,6 +23,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from sudare.cli.shell_words import in_shell_words, options_by_parameter
 from sudare.errors import SudareError
 from sudare.safe_text import escaped_for_terminal, escaped_in_json
 
@@ -43,7 +44,8 @@ Tell = Callable[[str], None]
 
 
 def reported(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
-    """The command, with errors told in our words and ended with their exit code. Values of variables are never printed."""
+    """The command, with errors told in words of the shell and ended with their exit code. Values of variables are never printed."""
+    by_parameter = functools.cache(lambda: options_by_parameter(command))
 
     @functools.wraps(command)
     def wrapped(*arguments: Parameters.args, **options: Parameters.kwargs) -> None:
@@ -51,12 +53,13 @@ def reported(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
         try:
             command(*arguments, **options)
         except SudareError as error:
-            _tell_error(type(error).__name__, error.problem, error.remedy, error.exit_code, as_json)
+            problem, remedy = (in_shell_words(text, by_parameter()) for text in (error.problem, error.remedy))
+            tell_error(type(error).__name__, problem, remedy, error.exit_code, as_json)
             raise typer.Exit(error.exit_code) from None
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except Exception as error:  # noqa: BLE001 - the text of foreign errors may hold private values
-            _tell_error(type(error).__name__, _place_of(error), SudareError.help, SudareError.exit_code, as_json)
+            tell_error(type(error).__name__, _place_of(error), SudareError.help, SudareError.exit_code, as_json)
             raise typer.Exit(SudareError.exit_code) from None
 
     return wrapped
@@ -140,7 +143,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _tell_error(name: str, problem: str, remedy: str, exit_code: int, as_json: bool) -> None:
+def tell_error(name: str, problem: str, remedy: str, exit_code: int, as_json: bool) -> None:
+    """Say what was wrong and what to do: to standard error, or as the one JSON object."""
     page = f"sudare explain {name if exit_code != SudareError.exit_code else exit_code}"
     if as_json:
         error = {"name": name, "problem": problem, "remedy": remedy, "exit_code": exit_code, "see": page}

@@ -155,6 +155,13 @@ class ChargedOptions:
         """The table, with what was said about how it is written."""
         return table_source(table, self.has_header, self.encoding, self.csv)
 
+    def account_of(self, account: str | None, table: str) -> str | None:
+        """The account that was named, else the one that is called like the table, where the ledger has it or it must pay."""
+        name = Path(table_name(table)).stem
+        if account is not None or (self.dry_run and self.budget is None and name not in account_names(self.ledger)):
+            return account
+        return name
+
     def payment(self, account: str | None, table: str, neighbours: str = "replace-one") -> Payment:
         """Who pays for the table."""
         return Payment(self.ledger, account, table, self.budget, self.budget_delta, self.composition, neighbours)
@@ -260,11 +267,12 @@ def clipped_columns(clipped: Mapping[str, int]) -> dict[str, int]:
 
 
 def paid(model: Any) -> dict[str, Any]:
-    """What a charged model took from its account, and how many values it clipped; for its owner."""
+    """What a charged model took from its account, and how many values it clipped, where it counts them; for its owner."""
+    clipped = getattr(model, "clipped_", None)
     return {
         "receipt": model.receipt_.to_dict(),
         "remaining": model.account.remaining()._asdict(),
-        "clipped": clipped_columns(model.clipped_),
+        **({} if clipped is None else {"clipped": clipped_columns(clipped)}),
     }
 
 
@@ -272,7 +280,8 @@ def paid_lines(model: Any) -> list[str]:
     """The same in sentences."""
     from sudare.report.numbers import rounded_down
 
-    return [
-        f"Account '{model.account.name}' has ε = {rounded_down(model.account.remaining().epsilon)} left.",
-        f"{sum(model.clipped_.values()):,} values lay outside the bounds and were clipped; only you see this.",
-    ]
+    left = f"Account '{model.account.name}' has ε = {rounded_down(model.account.remaining().epsilon)} left."
+    clipped = getattr(model, "clipped_", None)
+    if clipped is None:
+        return [left]
+    return [left, f"{sum(clipped.values()):,} values lay outside the bounds and were clipped; only you see this."]

@@ -1,171 +1,269 @@
-"""`sudare fit`: from a table to a signed release, charged to an account."""
+"""`sudare fit`: from a table to a signed release, charged to an account; one command for each kind of release."""
 
 from __future__ import annotations
 
-import functools
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+import inspect
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from sudare.cli import charged_commands as paying
-from sudare.cli.answers import answer, progress, reported
+from sudare.cli.answers import answer, progress, reported, tell_error
 from sudare.cli.options import (
-    ChargedDelta,
-    ChargedEpsilon,
+    AccountOrTableName,
+    Checkpoint,
     Cluster,
+    SchemaOfAllColumns,
     Slices,
     TableFile,
     sliced,
 )
+from sudare.cli.shell_words import ASKED
+from sudare.requests.catalogue import KINDS, Field, Kind
+from sudare.requests.declared_parameters import FieldType
+from sudare.requests.field_words import WORDS
 
 if TYPE_CHECKING:
-    from sudare.privacy.ledger import Account, Quote
+    from collections.abc import Mapping, MutableMapping
+
+    from sudare.privacy.ledger import Account
+    from sudare.requests.expected_error import ExpectedError
+
+# Records that leave one by one, or as a table of nobody, have commands of their own.
+FITTED: Final = tuple(name for name in KINDS if name not in ("perturbation", "synthesis"))
+_TYPES: Final[Mapping[FieldType, Any]] = {
+    FieldType.NUMBER: float,
+    FieldType.WHOLE: int,
+    FieldType.FLAG: bool,
+    FieldType.CHOICE: str,
+    FieldType.COLUMN: str,
+}
 
 
-class Statistic(StrEnum):
-    """What can be released from the shell."""
+class FitCommand(TyperCommand):
+    """The command of one kind; options of other kinds are refused in words."""
 
-    MEAN = "mean"
-    HISTOGRAM = "histogram"
-    TABLE = "table"
-    QUANTILES = "quantiles"
-    SCALER = "scaler"
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the words apart. End with the exit code of a wrong parameter where an option belongs to another kind."""
+        own = {written for parameter in self.params for written in (*parameter.opts, *parameter.secondary_opts)}
+        others = {words.option for words in WORDS.values()} - own
+        for word in args:
+            option = word.partition("=")[0]
+            if option in others:
+                kinds = [name for name in FITTED if option in {each.option for each in KINDS[name].fields}]
+                elsewhere = f"It is for: {', '.join(kinds)}." if kinds else "No kind of `sudare fit` has it."
+                error = 10
+                tell_error(
+                    "InvalidParameter", f"`sudare fit {self.name}` has no {option}.",
+                    f"Leave {option} out. {elsewhere}", error, "--json" in args,
+                )  # fmt: skip
+                raise typer.Exit(error)
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
 
 
-@reported
-@paying.charging
-def fit(
-    statistic: Annotated[
-        Statistic,
-        typer.Argument(
-            metavar="mean|histogram|quantiles|table|scaler",
-            help="Which statistic of all declared columns; a table has counts, means, variances and quantiles by group.",
-        ),
-    ],
+class FitGroup(TyperGroup):
+    """Commands of all kinds, each made when it is asked for: learners are slow to import."""
+
+    @cached_property
+    def _made(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def commands(self) -> MutableMapping[str, Any]:
+        """All commands by name."""
+        return {name: self.get_command(None, name) for name in FITTED}
+
+    @commands.setter
+    def commands(self, commands: MutableMapping[str, Any]) -> None:
+        """Commands are made from the catalogue; none can be set."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of the kinds."""
+        return list(FITTED)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a kind; None where there is no such kind."""
+        if cmd_name not in FITTED:
+            return None
+        if cmd_name not in self._made:
+            self._made[cmd_name] = _command(KINDS[cmd_name])
+        return self._made[cmd_name]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the kinds with their titles, without importing any learner."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, KINDS[name].title) for name in FITTED])
+
+
+app = typer.Typer(
+    cls=FitGroup, no_args_is_help=True, rich_markup_mode=None,
+    help="Charge an account, compute a private statistic or model of a table, and write it as a signed release.",
+)  # fmt: skip
+
+
+@app.callback()
+def fit() -> None:
+    """Charge an account, compute a private statistic or model of a table, and write it as a signed release."""
+
+
+def _command(kind: Kind) -> Any:
+    """The command of a kind, with an option for each of its fields."""
+    single = typer.Typer(rich_markup_mode=None, add_completion=False)
+    single.command(kind.name, cls=FitCommand, help=f"{kind.title}, as a signed release.")(_function(kind))
+    command = typer.main.get_command(single)
+    command.name = kind.name
+    return command
+
+
+def _function(kind: Kind) -> Any:
+    run = reported(paying.charging(_of_kind(_fit, kind)))
+    run.__name__ = f"fit_{kind.name}"
+    return run
+
+
+def _of_kind(function: Any, kind: Kind) -> Any:
+    """The function for this kind, with the kind's fields as options in place of its `asked`."""
+
+    def of_kind(**given: Any) -> None:
+        asked = {each.name: given.pop(_variable(each)) for each in kind.fields}
+        function(kind, asked=asked, **given)
+
+    own = inspect.signature(function, eval_str=True).parameters
+    places = [own["table"], own["schema"]]
+    fields = [_parameter(each) for each in kind.fields]
+    held = ["account", "slices", *(name for name in ("cluster", "checkpoint") if _takes(kind, name))]
+    ordered = [
+        *places, *sorted(fields, key=lambda each: each.default is not inspect.Parameter.empty),
+        *(own[name] for name in held),
+    ]  # fmt: skip
+    plain = [each.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in ordered]
+    of_kind.__signature__ = inspect.Signature([*plain, own["charge"]])  # type: ignore[attr-defined]
+    return of_kind
+
+
+def _variable(field: Field) -> str:
+    """The name of a field's variable in a command, where `encoding` is that of a file."""
+    return f"{ASKED}{field.name}"
+
+
+def _takes(kind: Kind, name: str) -> bool:
+    from sudare.privacy.learner_registry import learner_class
+
+    return any(name in inspect.signature(learner_class(learner)).parameters for learner in kind.names)
+
+
+def _parameter(field: Field) -> inspect.Parameter:
+    """A field as a parameter of a command. It is None unless given, so that defaults are those of the learner."""
+    written = f"{field.option}/--no-{field.option[2:]}" if field.type is FieldType.FLAG else field.option
+    told = f"{field.help} One of: {', '.join(field.choices)}." if field.choices else field.help
+    repeated = " May be repeated, or have commas." if field.is_repeated else ""
+    column = "COLUMN" if field.columns else None
+    kind: Any = list[str] if field.is_repeated else _TYPES[field.type]
+    is_needed = field.name == "epsilon"
+    option = typer.Option(
+        written, help=f"{told}{repeated}", metavar=column if field.is_repeated or field.columns else None,
+        show_default=_shown_default(field),
+    )  # fmt: skip
+    return inspect.Parameter(
+        _variable(field), inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=inspect.Parameter.empty if is_needed else None,
+        annotation=Annotated[kind if is_needed else kind | None, option],
+    )  # fmt: skip
+
+
+def _shown_default(field: Field) -> Any:
+    if field.name == "epsilon" or field.default in (None, (), ""):
+        return False
+    if isinstance(field.default, tuple):
+        return ", ".join(map(str, field.default))
+    if isinstance(field.default, bool):
+        return "yes" if field.default else "no"
+    return str(field.default)
+
+
+def _fit(
+    kind: Kind,
     table: TableFile,
-    schema: Annotated[
-        Path, typer.Option("--schema", metavar="FILE", help="The public facts about the columns (TOML).")
-    ],
-    epsilon: ChargedEpsilon,
-    account: Annotated[str, typer.Option("--account", metavar="NAME", help="The account that pays.")],
-    delta: ChargedDelta = 0.0,
-    by: Annotated[
-        list[str] | None,
-        typer.Option("--by", metavar="COLUMN", help="A column that a table groups by; may be repeated."),
-    ] = None,
-    mean_of: Annotated[
-        list[str] | None,
-        typer.Option("--mean-of", metavar="COLUMN", help="A column whose means a table has; may be repeated."),
-    ] = None,
-    variance_of: Annotated[
-        list[str] | None,
-        typer.Option("--variance-of", metavar="COLUMN", help="A column whose variances a table has; may be repeated."),
-    ] = None,
-    quantile_of: Annotated[
-        list[str] | None,
-        typer.Option("--quantile-of", metavar="COLUMN", help="A column whose quantiles are wanted; may be repeated."),
-    ] = None,
-    quantile: Annotated[
-        list[float] | None,
-        typer.Option("--quantile", help="Which quantile, the median (0.5) if none is given; may be repeated."),
-    ] = None,
-    keys: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--key-column",
-            metavar="COLUMN",
-            help="A column that a table groups by though nobody declared its values; needs --delta.",
-        ),
-    ] = None,
-    neighbours: Annotated[
-        str, typer.Option("--neighbours", help="replace-one, or add-remove where the number of rows is secret.")
-    ] = "replace-one",
+    schema: SchemaOfAllColumns,
+    *,
+    asked: dict[str, Any],
+    account: AccountOrTableName = None,
     slices: Slices = None,
     cluster: Cluster = None,
-    *,
+    checkpoint: Checkpoint = None,
     charge: paying.ChargedOptions,
 ) -> None:
-    """Charge an account, compute a private statistic of a table, and write it as a signed release."""
+    from sudare.requests.catalogue import make, with_target
     from sudare.schema import Schema
 
-    declared = Schema.load(schema)
-    lists = {"by": by, "keys": keys, "mean_of": mean_of, "variance_of": variance_of, "quantile_of": quantile_of}
-    asked = _asked(statistic, {name: given or [] for name, given in lists.items()}, quantile, neighbours)
+    loaded = Schema.load(schema)
+    values = _values(kind, loaded, asked)
+    declared = with_target(loaded, values.pop("target", None))
+    neighbours = values.get("neighbours", "replace-one")
+    held = {name: value for name, value in (("cluster", cluster), ("checkpoint", checkpoint)) if value is not None}
     signing, source = charge.signing(), sliced(charge.source(table), declared, slices)
-    learner = functools.partial(
-        _learner(statistic), epsilon=epsilon, delta=delta, schema=declared, cluster=cluster, **asked
-    )
+    payment = charge.payment(charge.account_of(account, table), table, neighbours)
     with progress(charge.as_json) as tell:
         tell("looking through the table" if signing is None else "looking through the table, then charging")
         model = paying.fitted_or_planned(
-            charge.payment(account, table, neighbours), declared, source, signing,
-            make=lambda payer: learner(account=payer),
-            tell_plan=lambda model: _tell_price(model.price(source), model.account, neighbours, charge.as_json),
+            payment, declared, source, signing,
+            make=lambda payer: make(kind, declared, values, account=payer, **held),
+            tell_plan=partial(_tell_price, kind, source=source, neighbours=neighbours, as_json=charge.as_json),
         )  # fmt: skip
     if signing is not None:
         _save(model, signing, neighbours, charge.as_json)
 
 
-def _learner(statistic: Statistic) -> Any:
-    from sudare.statistics import (
-        GroupedTable,
-        PrivateHistogram,
-        PrivateMean,
-        PrivateQuantiles,
-        PrivateStandardScaler,
-    )
+def _values(kind: Kind, schema: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, as values of the learner's parameters."""
+    from sudare.requests.field_values import values_of_texts
 
-    learners = {
-        Statistic.TABLE: GroupedTable,
-        Statistic.MEAN: PrivateMean,
-        Statistic.HISTOGRAM: PrivateHistogram,
-        Statistic.QUANTILES: PrivateQuantiles,
-        Statistic.SCALER: PrivateStandardScaler,
+    given = {name: value for name, value in asked.items() if value is not None and value != []}
+    texts = {name: value if isinstance(value, list) else [value] for name, value in given.items() if _is_text(value)}
+    return {
+        **{name: value for name, value in given.items() if name not in texts},
+        **values_of_texts(kind, schema, texts),
     }
-    return learners[statistic]
 
 
-def _asked(
-    statistic: Statistic, lists: dict[str, list[str]], quantile: list[float] | None, neighbours: str
-) -> dict[str, Any]:
-    """Parameters of this statistic and of no other. Raise InvalidParameter where an option belongs to another one."""
-    from sudare.errors import InvalidParameter
-
-    quantiles = {} if quantile is None else {"quantiles": sorted(quantile)}
-    if statistic is Statistic.TABLE:
-        return {**lists, **quantiles, "neighbours": neighbours}
-    columns = lists["quantile_of"]
-    if any(given for name, given in lists.items() if name != "quantile_of"):
-        raise InvalidParameter(
-            f"{statistic.capitalize()}: there are no groups.",
-            "Leave --by, --key-column, --mean-of and --variance-of out, or ask for a table.",
-        )
-    if statistic is Statistic.QUANTILES:
-        return {"quantile_of": columns or None, **quantiles, "neighbours": neighbours}
-    if columns or quantiles:
-        raise InvalidParameter(
-            f"{statistic.capitalize()}: there are no quantiles.", "Ask for quantiles or for a table."
-        )
-    if statistic is Statistic.HISTOGRAM:
-        return {"neighbours": neighbours}
-    if neighbours != "replace-one":
-        raise InvalidParameter(f"A {statistic} needs a public number of rows.", "Leave --neighbours out.")
-    return {}
+def _is_text(value: object) -> bool:
+    return isinstance(value, str | list)
 
 
-def _tell_price(quote: Quote, payer: Account, neighbours: str, as_json: bool) -> None:
+def _tell_price(kind: Kind, model: Any, source: object, neighbours: str, as_json: bool) -> None:
+    from sudare.frames import batches, row_count
     from sudare.report import strength_of
+    from sudare.requests.expected_error import expected_errors
 
-    word, account = strength_of(*quote.asked).word, payer.name
+    payer: Account | None = model.account
+    if payer is None:
+        promise = model.declared_promise(lambda: 0)
+        word = strength_of(promise.epsilon, promise.delta).word
+        values: dict[str, Any] = {"guarantee": promise.to_dict()}
+        lines = [
+            f"This would cost ε = {promise.epsilon:g} ({word}). No account was named, and none is called like the table."
+        ]
+    else:
+        quote = model.price(source)
+        word = strength_of(*quote.asked).word
+        values = paying.quoted(quote, payer.name)
+        lines = [paying.price_text(quote, payer.name, f" ({word})"), *paying.relation_lines(payer, neighbours)]
+    counted = row_count(source)
+    rows = sum(len(batch) for batch in batches(source)) if counted is None else counted
+    errors = expected_errors(kind.name, model, rows)
     answer(
-        {"dry_run": True, **paying.quoted(quote, account), "strength": word},
-        as_json,
-        paying.price_text(quote, account, f" ({word})"),
-        *paying.relation_lines(payer, neighbours),
-        "Dry run: nothing was computed, charged or written.",
-    )
+        {"dry_run": True, **values, "strength": word, "expected_errors": [error.to_dict() for error in errors]},
+        as_json, *lines, *_error_lines(errors), "Dry run: nothing was computed, charged or written.",
+    )  # fmt: skip
+
+
+def _error_lines(errors: list[ExpectedError]) -> list[str]:
+    sizes = [str(error) for error in errors if error.size is not None]
+    words = [str(error) for error in errors if error.size is None]
+    return [*([f"Typical error, by the noise alone: {'; '.join(sizes)}."] if sizes else []), *words]
 
 
 def _save(model: Any, signing: paying.Signing, neighbours: str, as_json: bool) -> None:

@@ -65,7 +65,7 @@ def root(
 
 app.command("demo", short_help="Private releases end to end on made-up data, with a report.")(demo.demo)
 app.add_typer(schema.app, name="schema")
-app.command("fit", short_help="From a table to a signed release, charged to an account.")(fit.fit)
+app.add_typer(fit.app, name="fit", short_help="From a table to a signed release, charged to an account.")
 app.command("perturb", short_help="Every record randomised before it leaves, as a signed release.")(perturb.perturb)
 app.command("reconstruct", short_help="The distribution of a column from perturbed records.")(reconstruct.reconstruct)
 app.command("crosstab", short_help="Two columns against each other, from perturbed records.")(crosstab.crosstab)

@@ -101,6 +101,15 @@ Cluster = Annotated[
         show_default=False,
     ),
 ]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FILE",
+        help="Where training is kept, so that a killed run goes on with the same noise and one charge.",
+        show_default=False,
+    ),
+]
 CsvFacts = Annotated[
     list[str] | None,
     typer.Option(

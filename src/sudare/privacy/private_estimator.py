@@ -418,7 +418,19 @@ class PrivateEstimator(BaseEstimator):
         if self.schema is None:
             raise InvalidParameter("A promise without records needs a schema.", "Give schema=Schema.load(…).")
         self._check_parameters()
-        return self._guarantee(self._suited(self.schema))
+        return self._guarantee(self._columns_of(self.schema))
+
+    def declared_plan(self, rows: int) -> tuple[Plan[Calibrated], Schema]:
+        """Mechanism and guarantee for so many rows of the schema's columns, and the columns that are used: without records."""
+        if self.schema is None:
+            raise InvalidParameter("A plan without records needs a schema.", "Give schema=Schema.load(…).")
+        self._check_parameters()
+        declared = self._columns_of(self.schema)
+        return self.plan(rows, declared), declared
+
+    def _columns_of(self, schema: Schema) -> Schema:
+        """The columns of a schema that a fit uses."""
+        return self._suited(schema)
 
     # Charge, then noise; the result is sealed last
 

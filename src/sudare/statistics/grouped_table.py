@@ -119,7 +119,7 @@ class GroupedTable(PrivateEstimator):
     # Checks and declared columns
 
     def _declare(self, X: object, table: Any) -> None:
-        self._keep(self._grouped(self.schema), self.schema.digest if self.schema is not None else None)
+        self._keep(self._columns_of(self.schema), self.schema.digest if self.schema is not None else None)
 
     def _summed(self) -> tuple[str, ...]:
         """Columns that are added up: those whose means are wanted, then those of variances alone."""
@@ -132,7 +132,7 @@ class GroupedTable(PrivateEstimator):
     def _sums_in_a_cell(self) -> int:
         return len(self._summed()) + len(_names(self.variance_of, "variance_of"))
 
-    def _grouped(self, schema: Schema | None) -> Schema:
+    def _columns_of(self, schema: Schema | None) -> Schema:
         """The columns to group by, then those of which numbers are wanted."""
         if schema is None:
             raise InvalidParameter(
@@ -249,11 +249,6 @@ class GroupedTable(PrivateEstimator):
     def _plan_for(self, X: Any, y: Any) -> Plan[Moments | TableNoise]:
         rows = self._scanned(X).rows if self._has_plain_sums() else self._rows(X)[0].count
         return self.plan(rows, self.declared_)
-
-    def declared_promise(self, rows: Callable[[], int]) -> Any:
-        """What a fit promises and is charged for: from declared facts, without records."""
-        self._check_parameters()
-        return self._guarantee(self._grouped(self.schema))
 
     # Charge, noise, release
 
@@ -502,7 +497,7 @@ class GroupedTable(PrivateEstimator):
                 raise unfit("its columns are not those of its learner")
             setattr(self, what, parameters[what])
         self.neighbours = parameters["neighbours"]
-        if declared is None or self._grouped(declared) != declared:
+        if declared is None or self._columns_of(declared) != declared:
             raise unfit("its columns are not those of its learner")
         self.keys_ = Keys.from_list(tuple(self.keys), parameters["found"])
 

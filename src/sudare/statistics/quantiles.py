@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Final, Self
@@ -19,7 +19,7 @@ from sudare.frames.rows import Rows, Tallied
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.fit_plan import Plan
-from sudare.privacy.guarantee import NEIGHBOURS, Guarantee, Neighbours
+from sudare.privacy.guarantee import NEIGHBOURS, Neighbours
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, unfit
@@ -107,10 +107,10 @@ class PrivateQuantiles(PrivateEstimator):
         if self.quantile_of is None or self.schema is None:
             super()._declare(X, table)
         else:
-            self._keep(self._chosen(self.schema), self.schema.digest)
+            self._keep(self._columns_of(self.schema), self.schema.digest)
             self._check_persons_in_memory(X, self.declared_)
 
-    def _chosen(self, schema: Schema) -> Schema:
+    def _columns_of(self, schema: Schema) -> Schema:
         """The columns whose quantiles are wanted."""
         declared = self._suited(schema)
         if self.quantile_of is None:
@@ -137,13 +137,6 @@ class PrivateQuantiles(PrivateEstimator):
 
     def _plan_for(self, X: Any, y: Any) -> Plan[JointQuantiles]:
         return self.plan(self._counted_rows(X).count, self.declared_)
-
-    def declared_promise(self, rows: Callable[[], int]) -> Guarantee:
-        """What a fit promises and is charged for: from declared facts, without records."""
-        if self.schema is None:
-            raise InvalidParameter("A promise without records needs a schema.", "Give schema=Schema.load(…).")
-        self._check_parameters()
-        return self._guarantee(self._chosen(self.schema))
 
     # Charge, then draw
 

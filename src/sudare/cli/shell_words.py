@@ -1,0 +1,51 @@
+"""Messages in the words of the shell: where a learner's error names its parameter, a command names its option."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from typer.models import OptionInfo
+
+# Variables of a command that stand for parameters of a learner begin with this, where another option has the name.
+ASKED: Final = "asked_"
+_NO_NAME_BEFORE: Final = r"(?<![A-Za-z0-9_.\-'])"
+
+
+def options_by_parameter(command: Callable[..., Any]) -> dict[str, str]:
+    """Options of a command by the parameter that they set."""
+    found = {}
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        for note in getattr(parameter.annotation, "__metadata__", ()):
+            if isinstance(note, OptionInfo):
+                # Inside Annotated the first word of an option is kept as its default.
+                words = [word for word in (note.default, *(note.param_decls or ())) if isinstance(word, str)]
+                written = next((word for word in words if word.startswith("--")), None)
+                if written is not None:
+                    found[name.removeprefix(ASKED)] = written.partition("/")[0]
+    return found
+
+
+def in_shell_words(text: str, options: Mapping[str, str]) -> str:
+    """The text with options in place of parameters, where it is plain that one is meant: `by=`, "epsilon must be", `mean_of`."""
+    said = text.replace("schema=Schema.load(…)", "--schema FILE")
+    for name, option in options.items():
+        said = _with_option(said, name, option)
+    return said
+
+
+def _with_option(text: str, name: str, option: str) -> str:
+    named = f"{_NO_NAME_BEFORE}{name}"
+    text = re.sub(f"`{name}`", option, text)
+    text = re.sub(rf"{named}=\[\"?([^\]\",]*)\"?[^\]]*\]", rf"{option} \1", text)
+    text = re.sub(rf"{named}=True\b", option, text)
+    text = re.sub(rf"{named}=False\b", f"--no-{option[2:]}", text)
+    text = re.sub(rf"{named}=\"([^\"]*)\"", rf"{option} \1", text)
+    text = re.sub(rf"{named}=(?=\S)", f"{option} ", text)
+    if "_" in name:
+        return re.sub(rf"{named}(?![A-Za-z0-9_])", option, text)
+    text = re.sub(rf"^{name}(?= (?:must|is|are|has|do|takes|=) )", option, text)
+    text = re.sub(rf"{named}(?= must )", option, text)
+    return re.sub(rf"\b(Give|Leave) {name}(?= (?:such|out|below|above|a ))", rf"\1 {option}", text)

@@ -1,0 +1,171 @@
+"""How far a result would typically be off, from the law of its noise and public facts alone: no record is looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from sudare.privacy.fit_plan import Calibrated
+from sudare.requests.catalogue import Kind, kind_named
+from sudare.schema.columns import Number
+
+# An error is called typical that is exceeded once in three times.
+TYPICAL_LEVEL: Final = 2 / 3
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """What would be off, by how much in which unit; where nothing can be said from public facts, `size` is None and `what` is a sentence."""
+
+    what: str
+    size: float | None = None
+    unit: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        if self.size is None:
+            return self.what
+        return f"{self.what} ±{_two_digits(self.size)}{f' {self.unit}' if self.unit else ''}"
+
+
+def expected_errors(kind: str | Kind, estimator: Any, rows: int) -> list[ExpectedError]:
+    """Typical errors of what the estimator would release of so many rows: by the noise alone, exceeded once in three times.
+
+    `rows` is a public or declared number, or one that only the owner sees. Quantiles and deviations are for values that lie evenly between their
+    bounds, numbers by group for groups of equal size.
+    """
+    chosen = kind_named(kind) if isinstance(kind, str) else kind
+    found = _BY_LEARNER.get(type(estimator).__name__)
+    if found is not None and rows > 0:
+        return found(estimator, rows)
+    return [ExpectedError(_WORDS[chosen.name] if rows > 0 else _NO_ROWS)]
+
+
+def _two_digits(size: float) -> str:
+    """A size in two digits, rounded up, without an exponent where it is a number of every day."""
+    if size == 0 or not math.isfinite(size):
+        return f"{size:g}"
+    step = 10.0 ** (math.floor(math.log10(size)) - 1)
+    rounded = math.ceil(size / step - 1e-9) * step
+    return f"{rounded:.2g}" if rounded < 1e-4 or rounded >= 1e15 else f"{float(f'{rounded:.2g}'):,g}"
+
+
+def _numbers(declared: Any) -> Mapping[str, Number]:
+    return {name: column for name, column in declared.features.items() if isinstance(column, Number)}
+
+
+def _noise(mechanism: Calibrated) -> float:
+    """The typical noise on one sum."""
+    from sudare.statistics.grouped_noise import InfinityNormCells
+    from sudare.statistics.noise_intervals import noise_quantile
+
+    law = mechanism.in_a_cell if isinstance(mechanism, InfinityNormCells) else mechanism
+    return noise_quantile(law, TYPICAL_LEVEL)
+
+
+def _of_mean(estimator: Any, rows: int) -> list[ExpectedError]:
+    plan, declared = estimator.declared_plan(rows)
+    share = _noise(plan.mechanism) / rows
+    return [
+        ExpectedError(f"mean of {name}", share * (number.high - number.low), number.unit or "")
+        for name, number in _numbers(declared).items()
+    ]
+
+
+def _of_gibbs_mean(estimator: Any, rows: int) -> list[ExpectedError]:
+    from scipy.stats import norm
+
+    plan, declared = estimator.declared_plan(rows)
+    share = plan.mechanism.noise_scale / 2 * float(norm.ppf((1 + TYPICAL_LEVEL) / 2)) / math.sqrt(plan.mechanism.draws)
+    return [
+        ExpectedError(f"mean of {name}", share * (number.high - number.low), number.unit or "")
+        for name, number in _numbers(declared).items()
+    ]
+
+
+def _of_histogram(estimator: Any, rows: int) -> list[ExpectedError]:
+    plan, _ = estimator.declared_plan(rows)
+    return [ExpectedError("counts", _noise(plan.mechanism), "records")]
+
+
+def _of_scaler(estimator: Any, rows: int) -> list[ExpectedError]:
+    plan, declared = estimator.declared_plan(rows)
+    share = _noise(plan.mechanism) / rows
+    found = []
+    for name, number in _numbers(declared).items():
+        half, unit = (number.high - number.low) / 2, number.unit or ""
+        found.append(ExpectedError(f"mean of {name}", share * half, unit))
+        # The deviation of values that lie evenly is half/√3, and a root moves by what is below it over twice the root.
+        found.append(ExpectedError(f"standard deviation of {name}", share * half * math.sqrt(3) / 2, unit))
+    return found
+
+
+def _of_quantiles(estimator: Any, rows: int) -> list[ExpectedError]:
+    plan, declared = estimator.declared_plan(rows)
+    return _quantile_errors(plan.mechanism, _numbers(declared), rows)
+
+
+def _quantile_errors(mechanism: Any, numbers: Mapping[str, Number], rows: float) -> list[ExpectedError]:
+    from sudare.statistics.noise_intervals import infinity_norm_quantile
+
+    drawn = mechanism.columns * len(mechanism.quantiles)
+    ranks = mechanism.noise_scale * infinity_norm_quantile(drawn, TYPICAL_LEVEL)
+    named = "medians" if mechanism.quantiles == (0.5,) else "quantiles"
+    return [
+        ExpectedError(
+            f"{named} of {name}", min(ranks / rows, 1.0) * (number.high - number.low), number.unit or ""
+        )
+        for name, number in numbers.items()
+    ]  # fmt: skip
+
+
+def _of_table(estimator: Any, rows: int) -> list[ExpectedError]:
+    from sudare.statistics.grouped_noise import TableNoise
+    from sudare.statistics.histogram import group_levels
+
+    plan, declared = estimator.declared_plan(rows)
+    mechanism = plan.mechanism
+    moments = mechanism.moments if isinstance(mechanism, TableNoise) else mechanism
+    noise, in_a_group = (
+        _noise(moments),
+        rows / math.prod(len(group_levels(declared.columns[name])) for name in estimator.by),
+    )
+    found = [ExpectedError("counts", noise, "records")]
+    for names, word in ((estimator.mean_of, "means"), (estimator.variance_of, "variances")):
+        for name in names:
+            number = declared.columns[name]
+            half, unit, share = (number.high - number.low) / 2, number.unit or "", min(noise / in_a_group, 1.0)
+            if word == "means":
+                found.append(ExpectedError(f"means of {name}", share * half, unit))
+            else:
+                found.append(ExpectedError(f"variances of {name}", share * half**2 / 2, f"{unit}²" if unit else ""))
+    if isinstance(mechanism, TableNoise) and mechanism.quantiles is not None:
+        numbers = {name: declared.columns[name] for name in estimator.quantile_of}
+        found += _quantile_errors(mechanism.quantiles, numbers, in_a_group)
+    return found
+
+
+_BY_LEARNER: Final[Mapping[str, Callable[[Any, int], list[ExpectedError]]]] = {
+    "PrivateMean": _of_mean,
+    "GibbsMean": _of_gibbs_mean,
+    "PrivateHistogram": _of_histogram,
+    "PrivateStandardScaler": _of_scaler,
+    "PrivateQuantiles": _of_quantiles,
+    "GroupedTable": _of_table,
+}
+_NO_ROWS: Final = "How far it would be off cannot be said without a number of rows."
+_MODEL: Final = (
+    "How well it will predict depends on the records, which a dry run does not use: no error can be told before. "
+    "More rows, a larger ε and fewer columns make it better."
+)
+_WORDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("logistic", "svc", "ridge", "gibbs", "network"), _MODEL),
+    **dict.fromkeys(("mean", "histogram", "table", "quantiles", "scaler"), _NO_ROWS),
+    "perturbation": "A single perturbed row says little; how far a reconstructed distribution is off depends on the records, and `sudare reconstruct` tells it with intervals.",
+    "synthesis": "How far counts of synthetic rows are off depends on which pairs of columns are chosen; the release tells it for the counts that were made.",
+}

@@ -1,0 +1,68 @@
+"""Every kind of release from the shell: `sudare fit KIND`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sudare.cli.fit import FITTED
+from tests.cli.conftest import FIT_MEAN, Sudare
+
+SIGN = ("-o", "new.sudare", "--key", "key.pem")
+MODELS = {
+    "logistic": ("--target", "smoker", "--no-fit-intercept"),
+    "svc": ("--target", "smoker", "--smoothing", "0.25"),
+    "ridge": ("--target", "age", "--regularization", "0.1"),
+    "gibbs": ("--target", "smoker", "--delta", "1e-7"),
+    "network": ("--target", "age", "--delta", "1e-7", "--hidden-layer-size", "4", "--max-iter", "2", "--encode-as", "scaled"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_model_becomes_a_release(house: Path, sudare: Sudare, kind: str) -> None:
+    words = ("fit", kind, *FIT_MEAN[2:], *MODELS[kind])
+    planned = sudare(*words, "--dry-run", "--json")
+    assert planned.exit_code == 0, planned.stdout
+    assert planned.values["asked"]["epsilon"] == 0.5
+    assert planned.values["expected_errors"][0]["size"] is None
+    made = sudare(*words, *SIGN, "--json")
+    assert made.exit_code == 0, made.stdout
+    assert made.values["remaining"]["epsilon"] == 1.0
+    assert sudare("inspect", "new.sudare", "--trusted", "key-public.pem", "--json").exit_code == 0
+
+
+def test_a_dry_run_tells_account_cost_strength_error_and_rest(house: Path, sudare: Sudare) -> None:
+    told = sudare("fit", "histogram", *FIT_MEAN[2:], "--dry-run").stdout
+    assert "would cost ε = 0.5 of account 'patients' (strong), which has ε = 1.5 left; ε = 1.0 would be left." in told
+    assert "Typical error, by the noise alone: counts ±" in told
+    values = sudare("fit", "histogram", *FIT_MEAN[2:], "--dry-run", "--json").values
+    (error,) = values["expected_errors"]
+    assert error["what"] == "counts"
+    assert error["size"] > 1
+
+
+def test_without_an_account_the_one_named_like_the_table_pays(house: Path, sudare: Sudare) -> None:
+    words = ("fit", "mean", *FIT_MEAN[2:7])
+    nobody = sudare(*words, "--dry-run")
+    assert nobody.exit_code == 0, nobody.stderr
+    assert "none is called like the table" in nobody.stdout
+    assert sudare(*words, *SIGN).exit_code == 35
+    opened = (*words, "--budget", 1, "--ledger", "own.db")
+    assert "of account 'table'" in sudare(*opened, "--dry-run").stdout
+    assert sudare(*opened, *SIGN).exit_code == 0
+    assert "of account 'table'" in sudare(*words, "--ledger", "own.db", "--dry-run").stdout
+
+
+def test_lists_can_be_written_with_commas(house: Path, sudare: Sudare) -> None:
+    words = ("fit", "quantiles", *FIT_MEAN[2:], "--quantile-of", "age", "--no-intervals")
+    assert sudare(*words, "--quantile", "0.25,0.75", *SIGN).exit_code == 0
+    shown = sudare("show", "new.sudare", "--json").values["table"]
+    assert shown["quantile"] == [0.25, 0.75]
+
+
+def test_every_kind_has_help_of_its_own(sudare: Sudare) -> None:
+    listed = sudare("fit", "--help").stdout
+    assert all(kind in listed for kind in FITTED)
+    assert "--by" not in sudare("fit", "mean", "--help").stdout
+    assert sudare("fit", "magic").exit_code == 2

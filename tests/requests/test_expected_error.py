@@ -1,0 +1,115 @@
+"""Typical errors that are told before a fit, beside those that seeded fits then have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sudare.requests.catalogue import KINDS, make
+from sudare.requests.expected_error import TYPICAL_LEVEL, ExpectedError, expected_errors
+from sudare.schema import Category, Label, Number, Schema
+
+ROWS = 2000
+SCHEMA = Schema({"stay": Number(0, 30, unit="days"), "age": Number(20, 90), "ward": Category(("a", "b", "c", "d"))})
+NUMBERS = Schema({name: SCHEMA.columns[name] for name in ("stay", "age")})
+# Values that lie evenly in groups of equal size, as the errors are told for.
+RECORDS = pd.DataFrame(
+    {
+        "stay": np.linspace(0, 30, ROWS),
+        "age": np.random.default_rng(0).permutation(np.linspace(20, 90, ROWS)),
+        "ward": np.tile(["a", "b", "c", "d"], ROWS // 4),
+    }
+)
+SEEDS = range(40)
+
+
+def columns(schema: Schema) -> pd.DataFrame:
+    return RECORDS[list(schema.columns)]
+
+
+def measured(kind, schema, values, errors_of):
+    """The error that one in three seeded fits exceeds, for each number that has a typical one."""
+    found = [errors_of(make(kind, schema, values, random_state=seed).fit(columns(schema))) for seed in SEEDS]
+    return np.quantile(np.abs(np.array(found, dtype=float)), TYPICAL_LEVEL, axis=0)
+
+
+CASES = {
+    "mean": ("mean", NUMBERS, {"epsilon": 0.5}, lambda model: model.mean_ - RECORDS[["stay", "age"]].mean().to_numpy()),
+    "mean, Gaussian": (
+        "mean", NUMBERS, {"epsilon": 0.5, "delta": 1e-6},
+        lambda model: model.mean_ - RECORDS[["stay", "age"]].mean().to_numpy(),
+    ),
+    "means drawn from a posterior": (
+        "gibbs", NUMBERS, {"epsilon": 0.5}, lambda model: model.mean_ - RECORDS[["stay", "age"]].mean().to_numpy(),
+    ),
+    "scaler": (
+        "scaler", NUMBERS, {"epsilon": 0.5},
+        lambda model: np.column_stack(
+            [model.mean_ - RECORDS[["stay", "age"]].mean(), model.scale_ - RECORDS[["stay", "age"]].std(ddof=0)]
+        ).ravel(),
+    ),
+    "histogram": (
+        "histogram", Schema({"ward": SCHEMA.columns["ward"]}), {"epsilon": 0.5},
+        lambda model: [np.abs(model.counts_["ward"] - ROWS / 4).mean()],
+    ),
+    "quantiles": (
+        "quantiles", NUMBERS, {"epsilon": 0.5},
+        lambda model: np.array(model.table()["value"], dtype=float) - RECORDS[["stay", "age"]].median().to_numpy(),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_typical_errors_are_within_a_factor_of_those_of_fits(case):
+    kind, schema, values, errors_of = case
+    told = [error.size for error in expected_errors(kind, make(kind, schema, values), ROWS)]
+    seen = measured(kind, schema, values, errors_of)
+    assert len(told) == len(seen)
+    assert np.all(seen <= 1.6 * np.array(told))
+    assert np.all(seen >= np.array(told) / 1.6)
+
+
+def test_errors_of_a_table_are_within_a_factor_of_those_of_fits():
+    values = {"by": ["ward"], "mean_of": ["stay"], "quantile_of": ["age"], "epsilon": 1.0}
+    table = make("table", SCHEMA, values)
+    told = {error.what: error for error in expected_errors("table", table, ROWS)}
+    assert set(told) == {"counts", "means of stay", "medians of age"}
+    assert told["means of stay"].unit == "days"
+    counts, means, medians = [], [], []
+    exact = RECORDS.groupby("ward")
+    for seed in SEEDS:
+        found = pd.DataFrame(make("table", SCHEMA, values, random_state=seed).fit(RECORDS).table()).set_index("ward")
+        counts += list(found["count"] - exact.size())
+        means += list(found["mean_stay"] - exact["stay"].mean())
+        medians += list(found["median_age"] - exact["age"].median())
+    for what, seen in (("counts", counts), ("means of stay", means), ("medians of age", medians)):
+        size = np.quantile(np.abs(np.array(seen, dtype=float)), TYPICAL_LEVEL)
+        assert told[what].size / 1.6 <= size <= 1.6 * told[what].size, what
+
+
+def test_what_cannot_be_said_is_said_in_words():
+    schema = Schema({"stay": Number(0, 30), "ill": Label((0, 1))})
+    for kind in ("logistic", "svc", "network", "perturbation", "synthesis"):
+        (error,) = expected_errors(kind, make(kind, schema, {"epsilon": 1.0}), ROWS)
+        assert error.size is None
+        assert str(error) == error.what
+    (error,) = expected_errors("mean", make("mean", NUMBERS, {}), 0)
+    assert "number of rows" in str(error)
+
+
+def test_every_kind_says_something():
+    schema = Schema({"stay": Number(0, 30), "ward": Category(("a", "b")), "ill": Label((0, 1))})
+    for name in KINDS:
+        target = {"target": "stay"} if name == "ridge" else {}
+        by = {"by": ["ward"]} if name == "table" else {}
+        of = NUMBERS if name in ("mean", "quantiles", "scaler") else schema
+        assert expected_errors(name, make(name, of, {"epsilon": 1.0, **target, **by}), ROWS)
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [(6.91, "7"), (0.2912, "0.3"), (1234.0, "1,300"), (0.000012, "1.2e-05"), (0.0, "0"), (11.0, "11")],
+)
+def test_sizes_are_shown_in_two_digits_rounded_up(size, shown):
+    assert str(ExpectedError("counts", size, "days")) == f"counts ±{shown} days"
