@@ -7,6 +7,7 @@ classes, with the names and functions of the same module that they come from. Ga
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,6 +55,7 @@ _FOR_PROGRAMS: Final = {
     "loc",
     "linestyle",
 }
+_NAMES: Final = {"localhost"}
 # Calls whose words are shown, however short.
 _CALLS_WITH_WORDS: Final = {"Table", "add_column", "add_row", "Strength", "Text", "tell"}
 _MARKED: Final = re.compile(r"""\b_\(\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
@@ -68,6 +70,7 @@ class SourceText(NamedTuple):
     template: str
 
 
+@functools.cache
 def source_texts() -> list[SourceText]:
     """Every text, once for each place."""
     found: list[SourceText] = []
@@ -90,8 +93,11 @@ def source_texts() -> list[SourceText]:
 
 
 def _has_words(template: str) -> bool:
-    """Whether it says something outside gaps."""
-    return re.search(r"[A-Za-z]{2}", literal_text(template)) is not None
+    """Whether it says something outside gaps. Alone, a word in small letters does; names of modules, files and encodings do not."""
+    text = literal_text(template)
+    if " " not in text or text.startswith("--"):
+        return re.fullmatch(r"[A-Z]?[a-z]{2,}[.:]?", text) is not None and text not in _NAMES
+    return re.search(r"[A-Za-z]{2}", text) is not None
 
 
 def _is_prose(template: str) -> bool:

@@ -21,10 +21,13 @@ from typing import Annotated, Any, ParamSpec
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from sudare.cli.shell_words import in_shell_words, options_by_parameter
+from sudare.cli.language import json_language, spoken, spoken_table
 from sudare.errors import SudareError
+from sudare.languages import translated
 from sudare.safe_text import escaped_for_terminal, escaped_in_json
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -73,9 +76,9 @@ def answer(values: Mapping[str, Any], as_json: bool, *texts: RenderableType) -> 
     console = _console()
     for text in texts:
         if isinstance(text, str):
-            console.print(escaped_for_terminal(text, keep="\n"), soft_wrap=True)
+            console.print(escaped_for_terminal(spoken(text), keep="\n"), soft_wrap=True)
         else:
-            console.print(Escaped(text))
+            console.print(Escaped(spoken_table(text) if isinstance(text, Table) else text))
 
 
 def _console(stderr: bool = False) -> Console:
@@ -103,7 +106,7 @@ def progress(as_json: bool) -> Iterator[Tell]:
         yield lambda text: None
         return
     with console.status("…") as status:
-        yield lambda text: status.update(Text(escaped_for_terminal(text)))
+        yield lambda text: status.update(Text(escaped_for_terminal(spoken(text))))
 
 
 def write_new_text(path: Path, text: str) -> None:
@@ -147,12 +150,13 @@ def tell_error(name: str, problem: str, remedy: str, exit_code: int, as_json: bo
     """Say what was wrong and what to do: to standard error, or as the one JSON object."""
     page = f"sudare explain {name if exit_code != SudareError.exit_code else exit_code}"
     if as_json:
+        problem, remedy = (translated(text, json_language()) for text in (problem, remedy))
         error = {"name": name, "problem": problem, "remedy": remedy, "exit_code": exit_code, "see": page}
         answer({"error": error}, as_json)
         return
     console = _console(stderr=True)
-    console.print(escaped_for_terminal(f"{name}: {problem} {remedy}"), soft_wrap=True)
-    console.print(f"see `{page}`", style="dim")
+    console.print(escaped_for_terminal(f"{name}: {spoken(problem)} {spoken(remedy)}"), soft_wrap=True)
+    console.print(spoken(f"see `{page}`"), style="dim")
 
 
 def _place_of(error: Exception) -> str:

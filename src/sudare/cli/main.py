@@ -33,9 +33,12 @@ from sudare.cli import (
     study,
     synthesize,
 )
+from sudare.cli.language import TranslatedGroup
+from sudare.languages import Language
 
 app = typer.Typer(
     name="sudare",
+    cls=TranslatedGroup,
     help="Organisations learn together without showing each other their records.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
@@ -55,6 +58,13 @@ def root(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
     ] = False,
+    lang: Annotated[
+        Language | None,
+        typer.Option(
+            "--lang",
+            help="The language: en or ja, anywhere on the line. Without it: SUDARE_LANG, then the locale (LANG).",
+        ),
+    ] = None,
 ) -> None:
     """Organisations learn together without showing each other their records."""
     for stream in (sys.stdout, sys.stderr):
