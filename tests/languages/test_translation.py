@@ -74,7 +74,7 @@ def test_option_then_variable_then_locale_decide(
 
 def test_templates() -> None:
     assert gaps("{a} {b|c} {{d}} {a}") == {"a"}
-    assert literal_text("x {a} y {b|c}z") == "x  y z"
+    assert literal_text("x {a} y {b|cd}z") == "x  y cdz"
     assert pattern("{a}-{a}").fullmatch("1-1")
     assert not pattern("{a}-{a}").fullmatch("1-2")
     assert filled("{a} {b|c} {{d}}", {"a": 1}) == "1 c {d}"

@@ -109,6 +109,12 @@ def progress(as_json: bool) -> Iterator[Tell]:
         yield lambda text: status.update(Text(escaped_for_terminal(spoken(text))))
 
 
+def note(text: str) -> None:
+    """Something to know beside the answer, on standard error; nothing where the text is empty."""
+    if text:
+        _console(stderr=True).print(escaped_for_terminal(spoken(text)), soft_wrap=True)
+
+
 def write_new_text(path: Path, text: str) -> None:
     """Write a file that was not there. Raise InvalidParameter where there is one, or it cannot be written."""
     with _refusing_unwritable(path), path.open("x", encoding="utf-8") as file:

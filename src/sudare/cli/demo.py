@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.cells import cell_len
 
 from sudare.cli.answers import AsJson, answer, progress, reported
+from sudare.cli.language import spoken, spoken_language
 
 if TYPE_CHECKING:
     from sudare.demo.scenario_output import Line
@@ -27,10 +29,10 @@ def demo(
 
     def show(line: Line) -> None:
         if not as_json:
-            answer({}, as_json, f"✓ {line.who:<{LINE_WIDTH}} {line.what}")
+            answer({}, as_json, f"✓ {_padded(spoken(line.who))} {spoken(line.what)}")
 
     with progress(as_json) as tell:
-        played = run_demo(out, tell, show)
+        played = run_demo(out, tell, show, spoken_language())
     values = {
         "report": str(played.report),
         "folder": str(played.folder),
@@ -38,6 +40,11 @@ def demo(
         "seconds": round(played.seconds, 1),
     }
     answer(values, as_json, f"Open {played.report}   ({_duration(played.seconds)}; nothing left this machine)")
+
+
+def _padded(text: str) -> str:
+    """The text with blanks behind it, so that what follows begins in one column of the terminal."""
+    return text + " " * (LINE_WIDTH - cell_len(text))
 
 
 def _duration(seconds: float) -> str:

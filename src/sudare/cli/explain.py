@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from sudare.cli.answers import AsJson, answer, reported
+from sudare.cli.language import spoken_language
 from sudare.errors import SudareError, UnknownName, every_error
 from sudare.glossary import TERMS, Term
 
@@ -43,7 +44,14 @@ def explain(
         answer(values, as_json, f"{error.__name__} (exit code {error.exit_code})", meaning, f"What to do: {error.help}")
     else:
         term = _term(asked)
-        answer({**term._asdict()}, as_json, f"{term.name} ({term.japanese})", term.meaning, term.japanese_meaning)
+        answer({**term._asdict()}, as_json, *_told(term))
+
+
+def _told(term: Term) -> tuple[str, ...]:
+    """The word and what it means: in both languages, or in Japanese alone where that is in use."""
+    if spoken_language() == "ja":
+        return f"{term.japanese} ({term.name})", term.japanese_meaning
+    return f"{term.name} ({term.japanese})", term.meaning, term.japanese_meaning
 
 
 def _error(what: str) -> type[SudareError] | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli.answers import AsJson, answer, reported
+from sudare.cli.language import spoken_language
 from sudare.cli.options import TrustedKeys
 
 if TYPE_CHECKING:
@@ -38,10 +39,12 @@ def inspect(
     if release.learner == "RecordPerturbation":
         # A promise about perturbed records is told in all three ways, or not at all; its rows are for `sudare reconstruct`.
         statement = release.model().statement()
-        answer({**values, "statement": statement.to_dict()}, as_json, card_text(card), str(statement))
+        answer(
+            {**values, "statement": statement.to_dict()}, as_json, card_text(card, spoken_language()), str(statement)
+        )
         return
     tensors = {name: tensor.tolist() for name, tensor in release.content.tensors.items()}
-    answer({**values, "tensors": tensors}, as_json, card_text(card))
+    answer({**values, "tensors": tensors}, as_json, card_text(card, spoken_language()))
 
 
 def read_release(file: Path, trusted: list[Path] | None) -> tuple[Release, Signature]:

@@ -28,6 +28,7 @@ _TEXTS_OF_TYPER: Final = (
     "Show completion for the current shell, to copy it or customize the installation.",
     "Missing option '{name}'.",
     "Missing argument '{name}'.",
+    "Missing argument '{name}'. Choose from:{choices}",
     "Missing command.",
     "No such option: {name}",
     "No such option: {name} Did you mean {near}?",
@@ -161,14 +162,15 @@ def _translate_help(command: Any) -> None:
     for below in getattr(command, "commands", {}).values():
         if below.help and not below.short_help:
             # Made here, because typer would cut the English text where the line ends.
-            below.short_help = spoken(" ".join(below.help.split("\n\n")[0].split())).split("。")[0] + "。"
+            told = spoken(" ".join(below.help.split("\n\n")[0].split()))
+            below.short_help = told[: told.find("。") + 1] or told
         _translate_help(below)
 
 
 def _formatter(original: Any) -> Any:
     """A writer of help that translates what it is given, and counts the columns that wide letters take."""
 
-    class Formatter(original):  # type: ignore[misc]
+    class Formatter(original):
         def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
             super().write_usage(prog, args, "使い方: ")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sudare.errors import InvalidParameter
 
@@ -18,10 +18,16 @@ def check_picture(file: Path | None) -> None:
 
 def draw(*panels: Any, file: Path, columns: int = 1, replace: bool = False) -> None:
     """Draw panels in rows of so many columns into a PNG or SVG file: a new one, unless it may be replaced."""
+    from sudare.cli.answers import note
+    from sudare.cli.language import spoken_language
     from sudare.report import rendered
+    from sudare.report.fonts import missing_font_note
 
+    language = spoken_language()
+    note(missing_font_note(language))
     try:
         with file.open("wb" if replace else "xb") as image:
-            image.write(rendered(panels, "png" if file.suffix == ".png" else "svg", columns=columns))
+            form: Literal["png", "svg"] = "png" if file.suffix == ".png" else "svg"
+            image.write(rendered(panels, form, columns=columns, language=language))
     except OSError as error:
         raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --plot.") from None

@@ -13,6 +13,7 @@ from sudare import __version__
 from sudare.demo import SCENARIOS
 from sudare.demo.scenario_output import Line, Play, Tell
 from sudare.errors import InvalidParameter
+from sudare.languages import Language
 from sudare.report import Page, Part, page_html
 
 MADE_BY = f"sudare demo, version {__version__}"
@@ -29,8 +30,8 @@ class Demo:
     seconds: float
 
 
-def run_demo(out: Path, tell: Tell, show: Callable[[Line], None]) -> Demo:
-    """Play all scenarios and write `out`/report.html; each line is shown as soon as its scenario is played."""
+def run_demo(out: Path, tell: Tell, show: Callable[[Line], None], language: Language = "en") -> Demo:
+    """Play all scenarios and write `out`/report.html in the language; each line is shown as soon as its scenario is played."""
     start = time.monotonic()
     report = out / REPORT_NAME
     _refuse_foreign(report)
@@ -56,7 +57,7 @@ def run_demo(out: Path, tell: Tell, show: Callable[[Line], None]) -> Demo:
         made_by=MADE_BY,
         notes=[*notes, f"The files of this run are in {folder}."],
     )
-    report.write_text(page_html(page), "utf-8")
+    report.write_text(page_html(page, language), "utf-8")
     return Demo(report, folder, lines, time.monotonic() - start)
 
 

@@ -36,8 +36,10 @@ def gaps(template: str) -> set[str]:
 
 
 def literal_text(template: str) -> str:
-    """All that stands outside gaps."""
-    return "".join(piece for kind, piece in tokens(template) if kind == "text")
+    """All that stands outside gaps; of words to choose from, the longest."""
+    return "".join(
+        piece if kind == "text" else max(piece.split("|"), key=len) for kind, piece in tokens(template) if kind != "gap"
+    )
 
 
 def is_exact(template: str) -> bool:

@@ -22,7 +22,7 @@ LANGUAGES: Final[tuple[Language, ...]] = get_args(Language)
 _LONGEST_TEXT: Final = 8_000
 _DEEPEST: Final = 4
 # Where a text of several parts may be divided, if no template has made the whole. Each part keeps what ends it.
-_SEAMS: Final = {"\n": "\n", "; ": "; ", ". ": "", ": ": ": "}
+_SEAMS: Final = {"\n": "\n", "  ": "  ", "; ": "; ", ". ": "", ": ": ": "}
 
 
 class Translator(Protocol):

@@ -11,12 +11,14 @@ import base64
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from sudare.languages import Language, translated, translator
 from sudare.report.budget_bar import BudgetBar
+from sudare.report.fonts import missing_font_note
 from sudare.report.plots import Picture
 from sudare.report.privacy_card import Card, card_rows, card_strength
 from sudare.safe_text import escaped_for_terminal
@@ -67,10 +69,51 @@ class Page:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-def page_html(page: Page) -> str:
-    """The whole page as one text."""
+def page_html(page: Page, language: Language = "en") -> str:
+    """The whole page as one text, in the language."""
     anchors = anchors_of([part.title for part in page.parts])
-    return _template().render(page=page, anchors=anchors, has_contents=len(anchors) >= FEWEST_LISTED_PARTS)
+    return _template().render(
+        page=page if language == "en" else _page_in(page, language),
+        anchors=anchors,
+        has_contents=len(anchors) >= FEWEST_LISTED_PARTS,
+        language=language,
+        _=translator(language),
+    )
+
+
+def _page_in(page: Page, language: Language) -> Page:
+    """The page with its texts in the language; cards and bars are translated where they are shown."""
+
+    def told(text: str) -> str:
+        return translated(text, language)
+
+    def sentences(cells: Sequence[str]) -> list[str]:
+        # A single word in a cell may be the name of a column or a person.
+        return [told(cell) if " " in cell else cell for cell in cells]
+
+    def block_in(block: Block) -> Block:
+        match block:
+            case Picture():
+                return replace(block, alt=told(block.alt), language=language)
+            case Table():
+                rows = [sentences(row) for row in block.rows]
+                return Table([told(heading) for heading in block.headings], rows, told(block.caption))
+            case Transcript():
+                return Transcript([told(line) for line in block.lines], told(block.caption))
+        return block
+
+    parts = [
+        replace(
+            part,
+            title=told(part.title),
+            result=told(part.result),
+            blocks=[block_in(block) for block in part.blocks],
+            how_to_read=[told(paragraph) for paragraph in part.how_to_read],
+        )
+        for part in page.parts
+    ]
+    notes = [*page.notes, *filter(None, [missing_font_note(language)])]
+    return Page(told(page.title), told(page.lead), parts, page.made_by, [told(note) for note in notes])
 
 
 def anchors_of(titles: Sequence[str]) -> list[str]:

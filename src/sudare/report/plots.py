@@ -9,14 +9,18 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from sudare.languages import Language, translated
+from sudare.report.fonts import LATIN_FONTS, font_family
 from sudare.safe_text import escaped_for_terminal
 
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
@@ -65,26 +69,49 @@ class Series:
 
 @dataclass(frozen=True)
 class Picture:
-    """An SVG in the colours of day and of night, and what it shows in words."""
+    """An SVG in the colours of day and of night, and what it shows in words. It is drawn when it is asked for, in the language of the page."""
 
-    day: bytes
-    night: bytes
+    panels: Sequence[Panel]
     alt: str
+    columns: int = 1
+    language: Language = "en"
+
+    @cached_property
+    def day(self) -> bytes:
+        """For a light page."""
+        return rendered(self.panels, theme=DAY, columns=self.columns, language=self.language)
+
+    @cached_property
+    def night(self) -> bytes:
+        """For a dark page."""
+        return rendered(self.panels, theme=NIGHT, columns=self.columns, language=self.language)
 
 
 def picture(panels: Sequence[Panel], alt: str, *, columns: int = 1) -> Picture:
     """Panels as a picture for a page."""
-    return Picture(rendered(panels, theme=DAY, columns=columns), rendered(panels, theme=NIGHT, columns=columns), alt)
+    return Picture(panels, alt, columns)
 
 
-def rendered(panels: Sequence[Panel], image_format: Format = "svg", theme: Theme = DAY, *, columns: int = 1) -> bytes:
-    """Panels in rows of so many columns, as the bytes of an image; the same numbers give the same bytes."""
+def rendered(
+    panels: Sequence[Panel],
+    image_format: Format = "svg",
+    theme: Theme = DAY,
+    *,
+    columns: int = 1,
+    language: Language = "en",
+) -> bytes:
+    """Panels in rows of so many columns, as the bytes of an image; the same numbers give the same bytes.
+
+    Words are drawn in the language, if there is a font with its letters; else in English (`missing_font_note` says so).
+    """
+    family = font_family(language)
     rows = -(-len(panels) // columns)
     with mpl.rc_context(
         {
             "svg.hashsalt": "sudare",
             "svg.fonttype": "path",
             "font.size": FONT_POINTS,
+            "font.family": family,
             "hatch.linewidth": 0.6,
             # Names are names: a dollar sign in one begins no formula.
             "text.parse_math": False,
@@ -96,6 +123,9 @@ def rendered(panels: Sequence[Panel], image_format: Format = "svg", theme: Theme
             axes = figure.add_subplot(rows, columns, position)
             _dress(axes, theme)
             panel(axes, theme)
+        if language != "en" and family != LATIN_FONTS:
+            for text in figure.findobj(Text):
+                text.set_text(translated(text.get_text(), language))
         file = io.BytesIO()
         metadata = {"Date": None} if image_format == "svg" else {"Software": None}
         figure.savefig(file, format=image_format, dpi=160, metadata=metadata)

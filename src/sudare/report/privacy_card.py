@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rich.cells import cell_len
+
+from sudare.languages import Language, translated
 from sudare.report.numbers import one_in, percent_up, rounded_up, whole
 from sudare.safe_text import escaped_for_terminal
 
@@ -148,7 +151,7 @@ def card_strength(card: Card) -> Strength:
     return strength_of(card.epsilon, card.delta, rows=card.rows, notion=card.notion, valid=card.valid)
 
 
-def card_rows(card: Card) -> list[tuple[str, str]]:
+def card_rows(card: Card, language: Language = "en") -> list[tuple[str, str]]:
     """(what a lawyer asks, the answer), in the order of asking."""
     strength = card_strength(card)
     rows = [
@@ -171,14 +174,14 @@ def card_rows(card: Card) -> list[tuple[str, str]]:
         rows.append(("file", f"SHA-256 {card.digest[:16]}…"))
     rows.append(("scale", SCALE_TEXT))
     # Names in it were written by others: none of them may begin a line of its own.
-    return [(label, escaped_for_terminal(text)) for label, text in rows]
+    return [(translated(label, language), escaped_for_terminal(translated(text, language))) for label, text in rows]
 
 
-def card_text(card: Card) -> str:
-    """The card for a terminal or a mail."""
-    rows = card_rows(card)
-    width = max(len(label) for label, _ in rows)
-    return "\n".join(f"{label:<{width}}  {text}" for label, text in rows)
+def card_text(card: Card, language: Language = "en") -> str:
+    """The card for a terminal or a mail; wide letters count as two columns."""
+    rows = card_rows(card, language)
+    width = max(cell_len(label) for label, _ in rows)
+    return "\n".join(f"{label}{' ' * (width - cell_len(label))}  {text}" for label, text in rows)
 
 
 def how_to_read_epsilon(epsilon: float) -> str:

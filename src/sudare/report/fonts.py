@@ -1,0 +1,51 @@
+"""Fonts for plots: those of matplotlib itself, and one of the machine's for Japanese."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from matplotlib import font_manager
+
+from sudare.languages import Language
+
+LATIN_FONTS: Final = ["sans-serif"]
+# Fonts with Japanese letters that systems come with, the plainest first.
+JAPANESE_FONTS: Final = (
+    "Noto Sans CJK JP",
+    "Noto Sans JP",
+    "IPAexGothic",
+    "IPAPGothic",
+    "IPAGothic",
+    "TakaoPGothic",
+    "TakaoGothic",
+    "VL PGothic",
+    "VL Gothic",
+    "Hiragino Sans",
+    "Hiragino Kaku Gothic ProN",
+    "Yu Gothic",
+    "Meiryo",
+    "BIZ UDGothic",
+    "MS Gothic",
+    "Droid Sans Fallback",
+)
+
+
+def font_family(language: Language) -> list[str]:
+    """The fonts to draw words of the language with; those for English where the machine has no other."""
+    font = _japanese_font() if language == "ja" else None
+    # Signs such as ⁻³ that the Japanese font may lack come from the other.
+    return LATIN_FONTS if font is None else [font, "DejaVu Sans"]
+
+
+def missing_font_note(language: Language) -> str:
+    """Why words in plots are English; nothing where they are in the language."""
+    if language == "en" or font_family(language) != LATIN_FONTS:
+        return ""
+    return "Words in plots are English: no font with Japanese letters was found. Install one, such as fonts-noto-cjk or fonts-ipaexfont."
+
+
+@cache
+def _japanese_font() -> str | None:
+    names = {font.name for font in font_manager.fontManager.ttflist}
+    return next((font for font in JAPANESE_FONTS if font in names), None)
