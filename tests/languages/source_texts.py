@@ -56,6 +56,8 @@ _FOR_PROGRAMS: Final = {
     "linestyle",
 }
 _NAMES: Final = {"localhost"}
+# Methods of texts, which are asked about and not told.
+_TEXT_METHODS: Final = {"removeprefix", "removesuffix", "startswith", "endswith", "split", "replace", "index", "find"}
 # Calls whose words are shown, however short.
 _CALLS_WITH_WORDS: Final = {"Table", "add_column", "add_row", "Strength", "Text", "tell"}
 _MARKED: Final = re.compile(r"""\b_\(\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
@@ -95,7 +97,7 @@ def source_texts() -> list[SourceText]:
 def _has_words(template: str) -> bool:
     """Whether it says something outside gaps. Alone, a word in small letters does; names of modules, files and encodings do not."""
     text = literal_text(template)
-    if " " not in text or text.startswith("--"):
+    if " " not in text or text.startswith(("--", "sudare ")):
         return re.fullmatch(r"[A-Z]?[a-z]{2,}[.:]?", text) is not None and text not in _NAMES
     return re.search(r"[A-Za-z]{2}", text) is not None
 
@@ -105,7 +107,9 @@ def _is_prose(template: str) -> bool:
     text = literal_text(template)
     return re.search(
         r"[A-Za-z]+[,;:.)'’]* \(?[A-Za-z]+|^[A-Z][a-z]+[.:!]|[a-z]{2,} |^ [a-z]{2,}", text
-    ) is not None and not re.search(r"\\[dws]|<[a-z]+|[a-z]-src |^(SELECT|PRAGMA|INSERT|CREATE) ", text)
+    ) is not None and not re.search(
+        r"\\[dws]|<[a-z]+|[a-z]-src |^(SELECT|PRAGMA|INSERT|CREATE|Bearer|sudare) |^text/|^DejaVu", text
+    )
 
 
 @dataclass
@@ -151,6 +155,8 @@ class Module:
                     yield from ((node.lineno, _escaped(part)) for part in _paragraphs(documentation))
             elif isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp | ast.IfExp) and not self._is_inner(node):
                 texts = self.templates(node)
+                if self._is_template(node):
+                    texts = [_unescaped(text) for text in texts]
                 if any(map(_is_prose, texts)) or self._is_label(node):
                     yield from ((node.lineno, text) for text in texts)
         yield from self.fragments
@@ -257,6 +263,10 @@ class Module:
                 return not (isinstance(above, ast.AnnAssign) and above.value is node)
             case ast.keyword(arg=name):
                 return name in _FOR_PROGRAMS
+            case ast.Call(func=ast.Attribute(attr=name)):
+                return name in _TEXT_METHODS
+            case ast.Tuple():
+                return self._listed_as(node).endswith("_FONTS")
             case ast.Dict(keys=keys):
                 return node in keys
         return False
@@ -267,6 +277,15 @@ class Module:
         if isinstance(above, ast.Tuple) and isinstance(self.parents.get(above), ast.List | ast.Call):
             return len(above.elts) == 2 and above.elts[0] is node and isinstance(node, ast.Constant)
         return isinstance(above, ast.Call) and _name_of(above.func) in _CALLS_WITH_WORDS and node in above.args
+
+    def _is_template(self, node: ast.AST) -> bool:
+        """Whether the literal is a template as it stands: in a list that is named so."""
+        return self._listed_as(node).endswith("_TEMPLATES")
+
+    def _listed_as(self, node: ast.AST) -> str:
+        """The name of the list that the literal stands in."""
+        listed = self.parents.get(self.parents.get(node, node))
+        return ast.unparse(listed.target) if isinstance(listed, ast.AnnAssign) else ""
 
     def _is_command(self, node: ast.FunctionDef) -> bool:
         return any(
@@ -307,6 +326,10 @@ def _name_of(node: ast.AST) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("{{", "{").replace("}}", "}")
 
 
 def _paragraphs(text: str) -> list[str]:

@@ -22,7 +22,7 @@ from typer.core import TyperGroup
 from sudare.languages import Language, language_in_use, translated
 
 # What typer itself says; a text with a gap is made by it.
-_TEXTS_OF_TYPER: Final = (
+_TYPER_TEMPLATES: Final = (
     "Show this message and exit.",
     "Install completion for the current shell.",
     "Show completion for the current shell, to copy it or customize the installation.",

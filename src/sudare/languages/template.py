@@ -54,7 +54,8 @@ def pattern(template: str) -> re.Pattern[str]:
         if kind == "text":
             parts.append(re.escape(piece))
         elif kind == "choice":
-            parts.append(f"(?:{'|'.join(map(re.escape, piece.split('|')))})")
+            words = sorted(piece.split("|"), key=len, reverse=True)
+            parts.append(f"(?:{'|'.join(map(re.escape, words))})")
         elif piece in seen:
             parts.append(f"(?P={piece})")
         else:
