@@ -47,5 +47,6 @@ def _with_option(text: str, name: str, option: str) -> str:
     if "_" in name:
         return re.sub(rf"{named}(?![A-Za-z0-9_])", option, text)
     text = re.sub(rf"^{name}(?= (?:must|is|are|has|do|takes|=) )", option, text)
-    text = re.sub(rf"{named}(?= must )", option, text)
+    # In Japanese a particle follows what is named.
+    text = re.sub(rf"{named}(?= must | ?[はがをに])", option, text)
     return re.sub(rf"\b(Give|Leave) {name}(?= (?:such|out|below|above|a ))", rf"\1 {option}", text)
