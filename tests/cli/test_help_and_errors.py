@@ -38,6 +38,7 @@ BARE_GROUPS = {
     ("sudare", "key"),
     ("sudare", "consortium"),
     ("sudare", "risk"),
+    ("sudare", "request"),
 }
 
 # These run until they are stopped, and have no answer.
@@ -49,9 +50,10 @@ def test_the_commands_there_are() -> None:
     budget = {f"budget {name}" for name in ("show", "raise", "close", "verify", "export", "backup", "head", "restore")}
     key = {"key", *(f"key {name}" for name in ("new", "show", "rotate", "revoke"))}
     consortium = {"consortium", *(f"consortium {name}" for name in ("new", "join", "sign", "check", "blame"))}
+    request = {"request", *(f"request {name}" for name in ("ask", "change", "list", "show", "approve", "deny", "run"))}
     fits = {f"fit {name}" for name in FITTED}
     assert found == {
-        *fits, "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "budget", "audit", "risk", "risk sums", "risk chunks", "study", *budget,
+        *fits, *request, "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "budget", "audit", "risk", "risk sums", "risk chunks", "study", *budget,
         "perturb", "reconstruct", "crosstab", "synthesize", "sample", *key, *consortium, "status", "approve", "deny",
         "node", "run", "score", "show", "relay", "relay kits", "relay transcripts", "explain", "page", "page password",
     }  # fmt: skip
@@ -88,8 +90,9 @@ def test_every_command_can_answer_in_json(path: tuple[str, ...], command: Any) -
 def test_what_spends_or_changes_can_be_rehearsed() -> None:
     rehearsed = {path[1:] for path, command in ALL if "--dry-run" in {o for p in command.params for o in p.opts}}
     consortium = {("consortium", name) for name in ("new", "join", "sign", "check")}
+    request = {("request", name) for name in ("ask", "change", "approve", "deny", "run")}
     assert rehearsed == {
-        *(("fit", name) for name in FITTED), ("perturb",), ("synthesize",), ("budget", "raise"), ("budget", "close"), ("budget", "restore"), ("key", "rotate"), ("key", "revoke"),
+        *request, *(("fit", name) for name in FITTED), ("perturb",), ("synthesize",), ("budget", "raise"), ("budget", "close"), ("budget", "restore"), ("key", "rotate"), ("key", "revoke"),
         *consortium, ("approve",), ("deny",), ("score",), ("schema", "draft"), ("page",),
     }  # fmt: skip
 

@@ -26,6 +26,7 @@ from sudare.cli import (
     perturb,
     reconstruct,
     relay,
+    request,
     risk,
     schema,
     score,
@@ -96,6 +97,7 @@ app.command("status", short_help="Agreement, tasks that wait for the steward, an
 app.command("approve", short_help="Let a task of the agreement run at this member.")(steward.approve)
 app.command("deny", short_help="Keep a task of the agreement from running at this member.")(steward.deny)
 app.add_typer(page.app, name="page")
+app.add_typer(request.app, name="request")
 app.command("audit", short_help="Does the promise hold? Claimed beside measured.")(audit.audit)
 app.add_typer(risk.app, name="risk")
 app.command("study", short_help="Our numbers beside the papers'.")(study.study)

@@ -1,0 +1,278 @@
+"""`sudare request`: ask for a release, approve or deny it, and run it; the same requests that the page shows."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from sudare.cli.answers import AsJson, DryRun, answer, reported
+from sudare.safe_text import escaped_for_terminal
+
+if TYPE_CHECKING:
+    from sudare.requests.price import Price
+    from sudare.requests.request import Request, Verdict
+    from sudare.requests.request_settings import RequestSettings
+    from sudare.web.settings import Role
+
+app = typer.Typer(help="Ask for releases, approve or deny them, and run them.", no_args_is_help=True)
+
+RequestName = Annotated[str, typer.Argument(metavar="REQUEST", help="The request, by the name that `list` shows.")]
+Settings = Annotated[
+    Path,
+    typer.Option("--settings", metavar="FILE", help="The house's settings: tables, ledger, key, users (TOML)."),
+]
+Who = Annotated[
+    str | None,
+    typer.Option("--who", metavar="NAME", help="In whose name; without it that of the account on this machine."),
+]
+Values = Annotated[
+    list[str] | None,
+    typer.Option("--value", metavar="NAME=VALUE", help="A value of this kind, such as epsilon=0.4; may be repeated."),
+]
+DEFAULT_SETTINGS = Path("page.toml")
+
+
+@app.command("ask")
+@reported
+def ask(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A table that the settings name.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="What is asked for, such as mean, table or logistic.")],
+    purpose: Annotated[str, typer.Option("--purpose", help="What for, in a sentence; it stays in the ledger.")],
+    value: Values = None,
+    settings: Settings = DEFAULT_SETTINGS,
+    who: Who = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ask for a release of a table. The price is told, and nothing is charged."""
+    from sudare.requests.request_acts import ask
+
+    house, person = _house(settings, who, "analyst")
+    request = ask(house, table, kind, _texts(value), who=person, purpose=purpose, dry_run=dry_run)
+    _tell(house, request, f"Request {request.identity} waits for the steward.", dry_run, as_json)
+
+
+@app.command("change")
+@reported
+def change(
+    name: RequestName,
+    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in the ledger.")],
+    value: Values = None,
+    settings: Settings = DEFAULT_SETTINGS,
+    who: Who = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give a request other values: a new version, which is to be approved anew. Values that are not named stay."""
+    from sudare.requests.request_acts import change
+
+    house, person = _house(settings, who, "analyst")
+    found = house.store.request(name).newest
+    request = change(
+        house, name, found.kind, {**found.values, **_texts(value)}, who=person, reason=reason, dry_run=dry_run
+    )
+    _tell(house, request, f"Version {request.newest.number} waits for the steward.", dry_run, as_json)
+
+
+@app.command("list")
+@reported
+def list_(settings: Settings = DEFAULT_SETTINGS, as_json: AsJson = False) -> None:
+    """All requests, the newest first."""
+    house, _ = _house(settings, None, None)
+    found = house.store.requests()
+    table = Table("request", "state", "table", "kind", "ε", "who", "when", "purpose", box=None, pad_edge=False)
+    for each in found:
+        version = each.newest
+        cells = (
+            each.identity,
+            each.state,
+            each.table,
+            version.kind,
+            f"{version.guarantee['epsilon']:g}",
+            each.who,
+            each.when,
+            each.purpose,
+        )
+        table.add_row(*(Text(escaped_for_terminal(cell)) for cell in cells))
+    lines = [table] if found else ["No request yet."]
+    answer({"requests": [_plain(each) for each in found]}, as_json, *lines)
+
+
+@app.command("show")
+@reported
+def show(name: RequestName, settings: Settings = DEFAULT_SETTINGS, as_json: AsJson = False) -> None:
+    """One request: what it asks for, costs and would leave, who decided, and what came of it."""
+    house, _ = _house(settings, None, None)
+    request = house.store.request(name)
+    _tell(house, request, f"Request {request.identity} is {request.state}.", False, as_json)
+
+
+@app.command("approve")
+@reported
+def approve(
+    name: RequestName,
+    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in the ledger.")] = "",
+    version: Annotated[
+        int | None, typer.Option("--version", help="The version that you looked at; the newest if none is given.")
+    ] = None,
+    settings: Settings = DEFAULT_SETTINGS,
+    who: Who = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let a request run once, as it stands. Nothing is charged before it runs."""
+    _decide(name, "approved", reason, version, settings, who, dry_run, as_json)
+
+
+@app.command("deny")
+@reported
+def deny(
+    name: RequestName,
+    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in the ledger.")],
+    version: Annotated[
+        int | None, typer.Option("--version", help="The version that you looked at; the newest if none is given.")
+    ] = None,
+    settings: Settings = DEFAULT_SETTINGS,
+    who: Who = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Refuse a request, for ever. Nothing was or will be charged for it."""
+    _decide(name, "denied", reason, version, settings, who, dry_run, as_json)
+
+
+@app.command("run")
+@reported
+def run(
+    name: RequestName,
+    settings: Settings = DEFAULT_SETTINGS,
+    who: Who = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run an approved request, or go on with one that was killed: charged once, and the release written whole or not at all."""
+    from sudare.errors import RequestStopped
+    from sudare.requests import job
+    from sudare.requests.request import begun
+
+    house, _ = _house(settings, who, "steward")
+    if dry_run:
+        request = house.store.request(name)
+        begun(request)
+        _tell(house, request, f"Request {name} would be run.", True, as_json)
+        return
+    request = job.run(house, name)
+    outcome = request.outcome
+    if outcome is None or outcome.state != "done":
+        problem = "no outcome was kept" if outcome is None else f"{outcome.error}: {outcome.problem}"
+        spent = 0.0 if outcome is None else outcome.epsilon
+        raise RequestStopped(
+            f"Request {name} is {request.state}; ε = {spent:g} was charged. {problem}",
+            RequestStopped.help if outcome is None else outcome.remedy,
+        )
+    file = house.releases_folder / outcome.file
+    line = f"Wrote {file}; ε = {outcome.epsilon:g} was charged."
+    answer({**_plain(request), "output": str(file)}, as_json, line)
+
+
+def _decide(
+    name: str,
+    verdict: Verdict,
+    reason: str,
+    version: int | None,
+    settings: Path,
+    who: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    from sudare.requests.request_acts import decide
+
+    house, person = _house(settings, who, "steward")
+    number = house.store.request(name).newest.number if version is None else version
+    request = decide(house, name, number, verdict, who=person, reason=reason, dry_run=dry_run)
+    still = request.people - len(request.approvals) if request.state == "asked" else 0
+    more = f" {still} more must approve." if still else ""
+    _tell(house, request, f"Request {name}: {verdict} by {person}.{more}", dry_run, as_json)
+
+
+def _house(settings: Path, who: str | None, least: Role | None) -> tuple[RequestSettings, str]:
+    """The house, and in whose name somebody acts. Raise InvalidParameter where users are named and this is none who may."""
+    from sudare.errors import InvalidParameter
+    from sudare.web.page_requests import request_settings
+    from sudare.web.settings import ROLES, read_settings
+
+    found = read_settings(settings)
+    person = who or _user()
+    if found.users and least is not None:
+        user = found.users.get(person)
+        if user is None or ROLES.index(user.role) < ROLES.index(least):
+            raise InvalidParameter(
+                f"'{person}' is not among the users whose role is {least} or more.",
+                "Say in whose name with --who; the settings name the users.",
+            )
+    return request_settings(found), person
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "steward"
+
+
+def _texts(values: list[str] | None) -> dict[str, list[str]]:
+    """Texts by field from NAME=VALUE. Raise InvalidParameter where there is no sign of equality."""
+    from sudare.errors import InvalidParameter
+
+    found: dict[str, list[str]] = {}
+    for each in values or []:
+        name, mark, text = each.partition("=")
+        if not mark:
+            raise InvalidParameter("--value is NAME=VALUE.", "Use for example --value epsilon=0.4 --value by=ward.")
+        found.setdefault(name.replace("-", "_"), []).append(text)
+    return found
+
+
+def _plain(request: Request) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(request.to_text())
+    return found
+
+
+def _tell(house: RequestSettings, request: Request, first: str, dry_run: bool, as_json: bool) -> None:
+    from sudare.cli.charged_commands import price_text, quoted
+    from sudare.requests.price import price_now
+
+    values: dict[str, Any] = {**_plain(request), "dry_run": dry_run}
+    lines = [
+        "" if dry_run else first,
+        f"{request.who} asks for {request.newest.kind} of table '{request.table}': {request.purpose}",
+    ]
+    lines += [f"  {name} = {', '.join(texts)}" for name, texts in request.newest.values.items()]
+    if request.state in ("asked", "approved"):
+        price: Price = price_now(house, request)
+        word = price.strength.word
+        values |= {"price": quoted(price.quote, request.account), "strength": word}
+        lines.append(price_text(price.quote, request.account, f" ({word})"))
+        lines += [_error_line(each.what, each.size, each.unit) for each in request.newest.expected]
+    lines += [
+        f"version {each.version} {each.verdict} by {each.who}{f': {each.reason}' if each.reason else ''}"
+        for each in request.decisions
+    ]
+    outcome = request.outcome
+    if outcome is not None:
+        lines.append(outcome.file if outcome.file else f"{outcome.error}: {outcome.problem} {outcome.remedy}")
+    if dry_run:
+        lines.append("Dry run: nothing was entered, charged or written.")
+    answer(values, as_json, *(line for line in lines if line))
+
+
+def _error_line(what: str, size: float | None, unit: str) -> str:
+    from sudare.report.numbers import rounded_up
+
+    return f"  {what}: {unit}" if size is None else f"  {what}: off by about {rounded_up(size)} {unit}".rstrip()
