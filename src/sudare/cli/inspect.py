@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,8 @@ import typer
 from sudare.cli.answers import AsJson, answer, reported
 from sudare.cli.language import spoken_language
 from sudare.cli.options import TrustedKeys
+from sudare.errors import InvalidParameter
+from sudare.languages import Language
 
 if TYPE_CHECKING:
     from sudare.privacy import Release
@@ -20,12 +23,36 @@ if TYPE_CHECKING:
 def inspect(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A release, usually NAME.sudare.")],
     trusted: TrustedKeys = None,
+    dossier: Annotated[
+        Path | None,
+        typer.Option(
+            "--dossier",
+            metavar="DIR",
+            help="Write what a legal department needs into a new folder: a statement in English and Japanese, a draft for the public registry of deployments, proofs, audits, receipt.",
+        ),
+    ] = None,
+    about: Annotated[
+        Path | None,
+        typer.Option(
+            "--about",
+            metavar="FILE",
+            help="Of a dossier: TOML with what the file does not know (name, curator, curator_type, intended_use, region, sector, date, author).",
+        ),
+    ] = None,
+    language: Annotated[
+        Language | None, typer.Option("--lang", help="The language that a dossier has first; without it, the locale's.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the privacy card of a release: what is promised, to whom, and who signed it. Nothing in the file is executed."""
     from sudare.report.privacy_card import card_strength, card_text
 
+    if about is not None and dossier is None:
+        raise InvalidParameter("--about is for a dossier.", "Give --dossier DIR as well, or leave --about out.")
     release, signature = read_release(file, trusted)
+    if dossier is not None:
+        _write_dossier(release, signature, dossier, about, language, as_json)
+        return
     card = release.card(signature)
     strength = card_strength(card)
     values: dict[str, Any] = {
@@ -45,6 +72,44 @@ def inspect(
         return
     tensors = {name: tensor.tolist() for name, tensor in release.content.tensors.items()}
     answer({**values, "tensors": tensors}, as_json, card_text(card, spoken_language()))
+
+
+def _write_dossier(
+    release: Release, signature: Signature, folder: Path, about: Path | None, language: Language | None, as_json: bool
+) -> None:
+    """Write the dossier, and say what is in it and what a person has still to fill in."""
+    from sudare.dossier.folder import write_dossier
+    from sudare.dossier.registry_entry import Publication
+    from sudare.dossier.release_facts import facts_of
+    from sudare.languages import language_in_use
+
+    facts = facts_of(release, signature)
+    publication = Publication() if about is None else Publication.of(_document(about))
+    names = write_dossier(folder, facts, publication, language_in_use(language, os.environ))
+    values = {
+        "folder": str(folder),
+        "files": names,
+        "kind": facts.kind,
+        "strength": facts.strength.word,
+        "signature": signature,
+        "to_fill_in": publication.missing,
+    }
+    missing = (
+        [f"The registry's draft lacks: {', '.join(publication.missing)} (--about)."] if publication.missing else []
+    )
+    lines = [f"Wrote {folder / name}" for name in names]
+    answer(values, as_json, *lines, *missing, *signature_lines(signature), "It is not legal advice.")
+
+
+def _document(path: Path) -> dict[str, Any]:
+    """A small TOML file. Raise InvalidParameter where it cannot be read or is none."""
+    from sudare.parsing import bounded_bytes, parsed_toml
+
+    try:
+        return parsed_toml(bounded_bytes(path))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidParameter(f"'{path}' cannot be read ({reason}).", "Give a TOML file with texts.") from None
 
 
 def read_release(file: Path, trusted: list[Path] | None) -> tuple[Release, Signature]:
