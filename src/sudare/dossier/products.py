@@ -28,7 +28,7 @@ _METHOD_PROOFS: Final = {
 
 @dataclass(frozen=True)
 class Product:
-    """A kind of release: its mechanism's proofs (`proofs/NAME.md`), and the files of tests that try to refute it."""
+    """A kind of release: its mechanism's proofs (names of pages in proofs/), and the files of tests that try to refute it."""
 
     kind: Kind
     proofs: tuple[str, ...]
