@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -34,6 +35,17 @@ def test_asking_is_an_entry_and_costs_nothing(settings: RequestSettings) -> None
     ledger.verify()
     assert ledger.account("visits").spent() == (0.0, 0.0)
     assert settings.store.requests() == [request] == [parsed_request(request.to_text())]
+
+
+def test_expected_errors_follow_from_public_facts(settings: RequestSettings) -> None:
+    (mean,) = asked(settings).newest.expected
+    assert (mean.what, mean.unit) == ("mean of age", "years")
+    # Laplace noise of scale 1/ε on the mean of 200 rows in a range of 110 years: exceeded by a third of its weight above log 3.
+    assert mean.size == pytest.approx(110 / 200 / 0.5 * math.log(3), rel=0.05)
+    values = {"epsilon": ["0.5"], "by": ["ward"], "mean_of": ["age"], "neighbours": ["add-remove"]}
+    secret = ask(settings, "visits", "table", values, who="aiko", purpose="a talk")
+    told = {each.what for each in secret.newest.expected if each.size is not None}
+    assert not any("mean" in what for what in told), told
 
 
 def test_a_dry_run_leaves_nothing(settings: RequestSettings) -> None:

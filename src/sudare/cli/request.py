@@ -259,7 +259,7 @@ def _tell(house: RequestSettings, request: Request, first: str, dry_run: bool, a
         word = price.strength.word
         values |= {"price": quoted(price.quote, request.account), "strength": word}
         lines.append(price_text(price.quote, request.account, f" ({word})"))
-        lines += [_error_line(each.what, each.size, each.unit) for each in request.newest.expected]
+        lines += [f"  {each}" for each in request.newest.expected]
     lines += [
         f"version {each.version} {each.verdict} by {each.who}{f': {each.reason}' if each.reason else ''}"
         for each in request.decisions
@@ -270,9 +270,3 @@ def _tell(house: RequestSettings, request: Request, first: str, dry_run: bool, a
     if dry_run:
         lines.append("Dry run: nothing was entered, charged or written.")
     answer(values, as_json, *(line for line in lines if line))
-
-
-def _error_line(what: str, size: float | None, unit: str) -> str:
-    from sudare.report.numbers import rounded_up
-
-    return f"  {what}: {unit}" if size is None else f"  {what}: off by about {rounded_up(size)} {unit}".rstrip()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import os
 from dataclasses import dataclass
+from typing import Final
 
-from sudare.frames.sources import source
+from sudare.frames.sources import batches, row_count, source
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Quote
@@ -15,10 +17,14 @@ from sudare.privacy.source_identity import given_source
 from sudare.report import strength_of
 from sudare.report.privacy_card import Strength
 from sudare.requests.catalogue import kind_named, make
+from sudare.requests.expected_error import ExpectedError, expected_errors
 from sudare.requests.field_values import values_of_texts
 from sudare.requests.request import Request, Values, Version
 from sudare.requests.request_settings import AskableTable, RequestSettings
 from sudare.schema import Schema
+
+# What is the same for both does not depend on how many rows there are.
+_TWO_NUMBERS_OF_ROWS: Final = (1_000, 3_000)
 
 
 @dataclass(frozen=True)
@@ -53,13 +59,23 @@ def version_of(
         values={name: list(texts) for name, texts in values.items()},
         guarantee=plan.guarantee.to_dict(),
         cost=plan.mechanism.cost.to_dict(),
-        expected=(),
+        expected=tuple(public_errors(kind, model, data)),
         schema=schema.digest,
         table_state=table_state(table),
         who=who,
         when=now(),
         reason=reason,
     )
+
+
+def public_errors(kind: str, model: PrivateEstimator, data: str | os.PathLike[str]) -> list[ExpectedError]:
+    """Typical errors, as far as they follow from public facts: where the number of rows is secret, those that do not depend on it."""
+    if model.neighbours == "replace-one":
+        known = row_count(data)
+        return expected_errors(kind, model, sum(batch.rows for batch in batches(data)) if known is None else known)
+    fewer, more = (expected_errors(kind, model, rows) for rows in _TWO_NUMBERS_OF_ROWS)
+    same = [each for each in fewer if each in more]
+    return same or expected_errors(kind, model, 0)
 
 
 def estimator(kind: str, schema: Schema, values: Values) -> PrivateEstimator:

@@ -17,6 +17,7 @@ from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger_chain import canonical_json
+from sudare.requests.expected_error import ExpectedError
 from sudare.safe_text import name_fault, text_fault
 
 State = Literal["asked", "approved", "denied", "running", "done", "failed", "interrupted"]
@@ -35,15 +36,6 @@ _STATES: Final = (*OPEN_STATES, *ENDED_STATES)
 
 
 @dataclass(frozen=True)
-class ExpectedErrorText:
-    """How far a part of the result is off typically: a size in a unit, or words where no number can be said."""
-
-    what: str
-    size: float | None
-    unit: str
-
-
-@dataclass(frozen=True)
 class Version:
     """What is asked for: kind and values, and what that promises and costs, from public facts.
 
@@ -55,7 +47,7 @@ class Version:
     values: Values
     guarantee: Mapping[str, Any]
     cost: Mapping[str, Any]
-    expected: tuple[ExpectedErrorText, ...]
+    expected: tuple[ExpectedError, ...]
     schema: str
     table_state: str
     who: str
@@ -218,7 +210,7 @@ def parsed_request(text: str | bytes) -> Request:
 
 
 def _parsed_version(values: dict[str, Any]) -> Version:
-    return Version(**{**values, "expected": tuple(ExpectedErrorText(**each) for each in values["expected"])})
+    return Version(**{**values, "expected": tuple(ExpectedError(**each) for each in values["expected"])})
 
 
 def _check_other_person(request: Request, who: str) -> None:
