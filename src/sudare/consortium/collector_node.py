@@ -72,6 +72,7 @@ class RelayNode:
         self._looked_at, self._failed_at = float("-inf"), dict[str, float]()
         self._situations: dict[str, tuple[str, float]] = {}
         self._told: dict[str, str] = {}
+        self._told_versions: set[str] = set()
         self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
 
     @property
@@ -124,6 +125,9 @@ class RelayNode:
     def _tell_situations(self, now: float) -> None:
         """Say where each task stands once that has lasted, and what came up."""
         present = self.dispatcher.session.present(now, self.agreement.deadlines.round_seconds)
+        for text in set(self.dispatcher.session.other_versions().values()) - self._told_versions:
+            self._told_versions.add(text)
+            self.tell(text)
         for task, activity in self.tasks.items():
             for notice in activity.notices():
                 self.tell(f"{task}: {notice}")

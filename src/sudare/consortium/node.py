@@ -100,6 +100,7 @@ class Node:
         self._looked_at, self._started_at = float("-inf"), self.clock()
         self._present: frozenset[str] = frozenset()
         self._drop_lines = DropLines()
+        self._told_versions: set[str] = set()
         self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
 
     def run(self, tasks: Iterable[str] = (), *, stay: bool = False, most_seconds: float = float("inf")) -> bool:
@@ -277,6 +278,8 @@ class Node:
             self.tell(f"in the name of '{name}' somebody spoke with another key than the agreement's")
         for name in sorted(self.dispatcher.session.refused_by()):
             self.tell(f"'{name}' does not take this member's key for the one in its agreement")
+        for text in self.dispatcher.session.other_versions().values():
+            self.tell(text)
         if run.activity is None:
             self._refuse_task(run)
 
@@ -316,6 +319,9 @@ class Node:
             self.log.write("message-dropped", peer=sender, kind=reason, count=amount)
         for place in (*self.transport.drops.new_places(), *self.dispatcher.drops.new_places()):
             self.tell(f"a message was dropped because of a fault in sudare, please report: {place}")
+        for text in set(self.dispatcher.session.other_versions().values()) - self._told_versions:
+            self._told_versions.add(text)
+            self.tell(text)
 
     # What is kept in the state folder
 

@@ -16,6 +16,7 @@ Reason = Literal[
     "no-certificate",
     "not-admitted",
     "not-bytes",
+    "other-version",
     "over-quota",
     "repeated",
     "too-large",

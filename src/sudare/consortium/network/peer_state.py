@@ -71,6 +71,7 @@ class Peer:
 
     ephemeral: X25519PrivateKey
     channel: Channel | None = None
+    other_version: int | None = None
     former: set[bytes] = field(default_factory=set)
     waiting: list[Pending] = field(default_factory=list)
     unacknowledged: dict[bytes, int] = field(default_factory=dict)

@@ -38,7 +38,10 @@ from sudare.sums.keys import PublicKeys
 
 _HELLO, _MESSAGE, _RECEIPT, _TERMS, _REFUSAL, _GOODBYE = range(1, 7)
 _HEADER: Final = struct.Struct("<4sB16s16sQ")
-_MAGIC: Final = b"SDR2"
+# Of everything that members send each other. It is raised whenever any of it changes (tests/consortium/network/test_protocol_version.py).
+PROTOCOL_VERSION: Final = 3
+_FAMILY: Final = b"SDR"
+_MAGIC: Final = b"%b%d" % (_FAMILY, PROTOCOL_VERSION)
 _NOBODY: Final = bytes(16)
 _KEY_BYTES: Final = 32
 _SIGNATURE_BYTES: Final = 64
@@ -152,6 +155,16 @@ class Session:
         """Members in whose name hellos came that their pinned key did not sign, and no good one."""
         return frozenset(name for name, peer in self._peers.items() if peer.bad_signatures and peer.channel is None)
 
+    def other_versions(self) -> dict[str, str]:
+        """What to do about members that this one cannot read: in whose name messages of another protocol version came, and none of this one."""
+        found = {name: peer.other_version for name, peer in self._peers.items() if peer.channel is None}
+        return {
+            name: f"'{name}' speaks protocol version {version}, this program version {PROTOCOL_VERSION}: neither reads the other. "
+            f"Install the same sudare at both; the {'older' if version < PROTOCOL_VERSION else 'newer'} one is that of '{name}'."
+            for name, version in found.items()
+            if version is not None
+        }
+
     def is_settled(self) -> bool:
         """Whether every message was acknowledged by those who have not said goodbye."""
         staying = [peer for peer in self._peers.values() if not peer.has_left]
@@ -245,6 +258,10 @@ class Session:
             self.drops.count(packet.sender, "malformed")
             return None
         magic, kind, theirs, ours, counter = _HEADER.unpack_from(packet.content)
+        if magic != _MAGIC and magic.startswith(_FAMILY) and magic[len(_FAMILY) :].isdigit():
+            peer.other_version = int(magic[len(_FAMILY) :])
+            self.drops.count(packet.sender, "other-version")
+            return None
         if magic != _MAGIC or kind not in _MOST_BYTES:
             self.drops.count(packet.sender, "malformed")
             return None
