@@ -8,8 +8,11 @@ from starlette.routing import Route
 from sudare.errors import SudareError
 from sudare.web.account_views import account_views
 from sudare.web.parts import PagePart, Waiting
+from sudare.web.release_views import ListedFile, listed_files, trusted_keys
 from sudare.web.rendering import NavigationItem
 from sudare.web.visit import Visit, page
+
+NEWEST = 5
 
 
 @page("viewer")
@@ -21,7 +24,17 @@ def home(visit: Visit) -> Response:
         accounts=[] if problem else account_views(visit.services.ledger()),
         waiting=_waiting(visit),
         ledger_problem=problem,
+        files=_newest(visit),
     )
+
+
+def _newest(visit: Visit) -> list[ListedFile]:
+    """The releases that were written last; none where their folder cannot be read, which their own page tells."""
+    settings = visit.services.settings
+    try:
+        return listed_files(settings.releases, trusted_keys(settings.trusted_keys))[:NEWEST]
+    except SudareError:
+        return []
 
 
 def _waiting(visit: Visit) -> list[Waiting]:

@@ -1,7 +1,234 @@
-"""Pages."""
+"""Schemas: listed, edited as a form or as text, and compared with a table, with all problems shown."""
 
 from __future__ import annotations
 
-from sudare.web.parts import PagePart
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
 
-PART = PagePart(routes=[])
+import tomli_w
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sudare.errors import InvalidParameter, SchemaError, SudareError, UnknownName
+from sudare.files import changed_by_one, read_text, write_atomically
+from sudare.frames import column_types
+from sudare.frames.addresses import is_address
+from sudare.frames.csv_dialects import described_table
+from sudare.frames.schema_validation import schema_report
+from sudare.parsing import NotParsed, parsed_toml
+from sudare.schema import Schema
+from sudare.schema.toml_document import KINDS, MOST_ENTRIES
+from sudare.web.parts import PagePart
+from sudare.web.rendering import NavigationItem
+from sudare.web.schema_forms import all_problems, column_forms, document_in, open_questions
+from sudare.web.settings import TableSettings
+from sudare.web.visit import Visit, page
+
+SUFFIX: Final = ".toml"
+# Also what a form may have: 200 columns of a few fields.
+LARGEST_TEXT_BYTES: Final = 1 << 20
+NEW_NAME: Final = re.compile(r"[\w][\w .-]{0,99}")
+MOST_FILES: Final = 500
+
+
+@dataclass(frozen=True)
+class ListedSchema:
+    """A schema of the folder, and what is wrong with it."""
+
+    name: str
+    columns: int
+    questions: int
+    problems: int
+
+
+@page("viewer")
+def schemas(visit: Visit) -> Response:
+    """All schemas of the folder."""
+    found = []
+    for name, path in _files(visit).items():
+        document = _document(_text_of(path))
+        if isinstance(document.get("columns"), Mapping):
+            questions, problems = open_questions(document), len(all_problems(document))
+            found.append(ListedSchema(name, len(document["columns"]), questions, problems))
+    return visit.render("schemas.html", schemas=found, tables=list(visit.services.settings.tables.values()))
+
+
+@page("steward")
+def new_schema(visit: Visit) -> Response:
+    """A draft from the names and types of a table's columns, or an empty one; every bound is a question."""
+    name, table = visit.form.text("name"), visit.services.settings.tables.get(visit.form.text("table"))
+    name = name or ("" if table is None else table.schema)
+    if not NEW_NAME.fullmatch(name) or name.endswith(SUFFIX):
+        raise InvalidParameter(
+            "The name of a schema has letters, figures, blanks, dots and hyphens.", "Use for example visits."
+        )
+    path = visit.services.settings.schemas / f"{name}{SUFFIX}"
+    text = tomli_w.dumps({"columns": {}}) if table is None else _draft(table)
+    with changed_by_one(path):
+        if os.path.lexists(path):
+            raise InvalidParameter(f"There is a schema '{name}' already.", "Choose another name, or edit that one.")
+        _write(path, text)
+    visit.services.log.write("schema-saved", user=visit.user)
+    return visit.redirect(schema_path(name), f"Schema '{name}' was begun. Answer what is still open by knowledge.")
+
+
+@page("viewer")
+def schema(visit: Visit) -> Response:
+    """One schema: as a form, as text, with everything that is wrong with it."""
+    return _shown(visit, _text_of(_path(visit)))
+
+
+@page("steward", largest_bytes=LARGEST_TEXT_BYTES)
+def save_schema(visit: Visit) -> Response:
+    """Write the schema whole or not at all, unless somebody else has changed it meanwhile."""
+    path, name = _path(visit), visit.path("name")
+    with changed_by_one(path):
+        old = _text_of(path)
+        if visit.form.text("digest") != _digest(old):
+            raise InvalidParameter(
+                "Somebody has changed this schema since you opened it. Nothing was saved.",
+                "Open it again, and repeat your change.",
+            )
+        if visit.form.text("mode") == "text":
+            text = visit.form.fields.get("text", [""])[0].replace("\r\n", "\n")
+            try:
+                _parsed(text)
+            except SchemaError as error:
+                return _shown(visit, old, edited=text, refused=error, status=400)
+        else:
+            text = tomli_w.dumps(document_in(visit.form, _document(old)))
+        _write(path, text)
+    visit.services.log.write("schema-saved", user=visit.user)
+    return visit.redirect(schema_path(name), f"Schema '{name}' was saved.")
+
+
+@page("steward")
+def check_schema(visit: Visit) -> Response:
+    """Everything in which a table disagrees with the schema. Counts are exact: for the owner only."""
+    name, declared = visit.path("name"), Schema.from_toml(_text_of(_path(visit)))
+    table = visit.services.settings.tables.get(visit.form.text("table"))
+    if table is None:
+        raise UnknownName("The settings of the page have no such table.", "Choose one of the list.")
+    return visit.render(
+        "schema_check.html", name=name, table=table.name, report=schema_report(_source(table), declared)
+    )
+
+
+def schema_path(name: str) -> str:
+    """Where a schema is shown."""
+    return f"/schemas/{quote(name, safe='')}"
+
+
+def _shown(
+    visit: Visit, text: str, edited: str | None = None, refused: SudareError | None = None, status: int = 200
+) -> Response:
+    document = _document(text)
+    target, person = document.get("target"), document.get("person")
+    return visit.render(
+        "schema.html",
+        status,
+        name=visit.path("name"),
+        text=text if edited is None else edited,
+        digest=_digest(text),
+        refused=refused,
+        problems=all_problems(document) if document else [_problem_of(text)],
+        forms=column_forms(document),
+        kinds=list(KINDS),
+        target=str(target.get("column", "")) if isinstance(target, Mapping) else "",
+        person=person if isinstance(person, Mapping) else {},
+        tables=list(visit.services.settings.tables.values()),
+    )
+
+
+def _problem_of(text: str) -> SchemaError:
+    try:
+        _parsed(text)
+    except SchemaError as error:
+        return error
+    return SchemaError("The schema declares no columns.", "Add a column.")
+
+
+def _files(visit: Visit) -> dict[str, Path]:
+    """The TOML files of the folder, by name without ending. Names are compared with these, never joined."""
+    folder = visit.services.settings.schemas
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if entry.name.endswith(SUFFIX) and entry.is_file())
+    except OSError as error:
+        raise InvalidParameter(
+            f"The folder of schemas cannot be read ({error.strerror}).", "Correct `schemas` in the settings."
+        ) from None
+    return {name.removesuffix(SUFFIX): folder / name for name in names[:MOST_FILES]}
+
+
+def _path(visit: Visit) -> Path:
+    """The file of the schema that is asked for: only of what is one, so that no other settings are shown."""
+    path = _files(visit).get(visit.path("name"))
+    if path is None:
+        raise HTTPException(404)
+    document = _document(_text_of(path))
+    if document and "columns" not in document:
+        raise HTTPException(404)
+    return path
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return read_text(path, "The schema")
+    except SudareError:
+        return ""
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        return _parsed(text)
+    except SchemaError:
+        return {}
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        return parsed_toml(text, largest_bytes=LARGEST_TEXT_BYTES, most_entries=MOST_ENTRIES)
+    except NotParsed as error:
+        raise SchemaError(f"The text is not valid TOML ({error}).", "Correct it there. Nothing was saved.") from None
+
+
+def _draft(table: TableSettings) -> str:
+    return Schema.draft(column_types(_source(table)), has_header=table.has_header)
+
+
+def _source(table: TableSettings) -> str | os.PathLike[str]:
+    place = table.source if is_address(table.source) else Path(table.source)
+    return described_table(place, table.has_header, table.encoding, table.csv)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_atomically(path, text.encode())
+    except OSError as error:
+        raise InvalidParameter(
+            f"'{path.name}' cannot be written ({error.strerror}).", "Check folder, rights and space."
+        ) from None
+
+
+PART = PagePart(
+    routes=[
+        Route("/schemas", schemas),
+        Route("/schemas", new_schema, methods=["POST"]),
+        Route("/schemas/{name}", schema),
+        Route("/schemas/{name}", save_schema, methods=["POST"]),
+        Route("/schemas/{name}/check", check_schema, methods=["POST"]),
+    ],
+    navigation=[NavigationItem("/schemas", "Schemas")],
+)

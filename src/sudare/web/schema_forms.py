@@ -1,0 +1,218 @@
+"""A schema as a form, and back: one group of fields for each column, empty where a human must answer.
+
+Documents are the nested dictionaries of a schema's TOML text. A field that must be answered and is empty becomes "?", as in a draft:
+nothing here ever looks at data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, Final
+
+from sudare.errors import SchemaError
+from sudare.schema import Schema
+from sudare.schema.toml_document import KINDS, MAY_BE_A_QUESTION_MARK, QUESTION, SECTIONS, known_keys, read_column
+from sudare.web.visit import Form
+
+LISTS: Final = ("values", "classes", "bins")
+FLAGS: Final = ("whole",)
+NUMBERS: Final = ("low", "high", "centre", "scale")
+MOST_COLUMNS: Final = 200
+# What a reader is told below a field.
+HELP: Final[Mapping[str, str]] = {
+    "low": "The smallest value that can be, by knowledge of the subject. Smaller ones are clipped to it.",
+    "high": "The largest value that can be, by knowledge of the subject. Larger ones are clipped to it.",
+    "values": "Every answer there can be, one a line.",
+    "classes": "Every class there can be, one a line.",
+    "bins": "Inner edges of the bins, one a line.",
+    "missing": "What stands for missing values. For numbers: centre, indicator or a number; for others the value that gaps count as.",
+    "other": "The value that answers count as which are not listed.",
+    "unit": "Of dates: week, day, hour, minute or second.",
+    "first": "The first date that can be, such as 2020-01-01.",
+    "last": "The last date that can be.",
+    "part": "month, weekday or hour",
+    "format": "How dates are written, such as %d.%m.%Y.",
+}
+
+
+@dataclass(frozen=True)
+class FieldView:
+    """One field of a column's form."""
+
+    name: str
+    text: str
+    is_required: bool
+    is_list: bool
+    is_flag: bool
+    help: str
+
+
+@dataclass(frozen=True)
+class ColumnForm:
+    """The form of one column."""
+
+    place: int
+    name: str
+    kind: str
+    are_numbers: bool
+    fields: Sequence[FieldView]
+
+
+def column_forms(document: Mapping[str, Any]) -> list[ColumnForm]:
+    """The forms of all columns of a document, whatever is wrong with it."""
+    columns = document.get("columns", {})
+    if not isinstance(columns, Mapping):
+        return []
+    found = []
+    for place, (name, facts) in enumerate(list(columns.items())[:MOST_COLUMNS]):
+        section = facts if isinstance(facts, Mapping) else {}
+        kind = section.get("kind")
+        shown = kind if isinstance(kind, str) and kind in KINDS else "number"
+        listed = section.get("values", section.get("classes"))
+        are_numbers = isinstance(listed, list) and bool(listed) and all(type(each) is int for each in listed)
+        found.append(ColumnForm(place, str(name), shown, are_numbers, _fields(shown, section)))
+    return found
+
+
+def document_in(form: Form, old: Mapping[str, Any]) -> dict[str, Any]:
+    """The document that a submitted form describes. What the form does not show stays as it was in the old one."""
+    columns: dict[str, Any] = {}
+    for place in range(MOST_COLUMNS):
+        name = form.text(f"name-{place}")
+        if not name or form.text(f"remove-{place}") == "yes":
+            continue
+        columns[name] = _section(form, place)
+    added = form.text("name-new")
+    if added:
+        columns[added] = {"kind": _kind(form.text("kind-new"))}
+    document = {name: value for name, value in old.items() if name in ("drop",)}
+    document["columns"] = columns
+    target, person = form.text("target"), form.text("person")
+    if target:
+        document["target"] = {"column": target}
+    if person:
+        most_rows = form.text("most_rows")
+        before = old.get("person", {})
+        kept = {name: before[name] for name in ("largest", "spent") if isinstance(before, Mapping) and name in before}
+        document["person"] = {"column": person, "most_rows": _number(most_rows) if most_rows else QUESTION, **kept}
+    return document
+
+
+def all_problems(document: Mapping[str, Any]) -> list[SchemaError]:
+    """Everything that is wrong with a document, not only the first; open questions of a draft are among it."""
+    found: list[SchemaError] = []
+    columns = document.get("columns", {})
+    for name, facts in columns.items() if isinstance(columns, Mapping) else ():
+        found.extend(_column_problems(name, facts))
+    try:
+        known_keys(document, SECTIONS, (), "the schema")
+        if not found:
+            Schema.from_dict(document)
+    except SchemaError as error:
+        found.append(error)
+    return found
+
+
+def open_questions(document: Mapping[str, Any]) -> int:
+    """How many answers a draft still lacks."""
+    columns = document.get("columns", {})
+    sections = list(columns.values()) if isinstance(columns, Mapping) else []
+    return sum(
+        value == QUESTION and name not in MAY_BE_A_QUESTION_MARK
+        for facts in [*sections, document.get("person"), document.get("target")]
+        if isinstance(facts, Mapping)
+        for name, value in facts.items()
+    )
+
+
+def _column_problems(name: object, facts: object) -> list[SchemaError]:
+    asked = [
+        key
+        for key, value in (facts.items() if isinstance(facts, Mapping) else ())
+        if value == QUESTION and key not in MAY_BE_A_QUESTION_MARK
+    ]
+    if asked:
+        return [
+            SchemaError(
+                f"Column {name!r} still lacks {', '.join(f'`{key}`' for key in asked)}.",
+                "Fill it in from knowledge of the subject, never from the data.",
+            )
+        ]
+    try:
+        read_column(name, facts)
+    except SchemaError as error:
+        return [error]
+    return []
+
+
+def _fields(kind: str, section: Mapping[str, Any]) -> list[FieldView]:
+    return [
+        FieldView(
+            name=each.name,
+            text=_shown(section.get(each.name)),
+            is_required=each.default is MISSING,
+            is_list=each.name in LISTS,
+            is_flag=each.name in FLAGS,
+            help=HELP.get(each.name, ""),
+        )
+        for each in fields(KINDS[kind])
+        if each.init
+    ]
+
+
+def _shown(value: object) -> str:
+    if value is None or value == QUESTION:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, list):
+        return "\n".join(_word(each) for each in value)
+    return str(value)
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _section(form: Form, place: int) -> dict[str, Any]:
+    kind = _kind(form.text(f"kind-{place}"))
+    section: dict[str, Any] = {"kind": kind}
+    for field in _fields(kind, {}):
+        text = form.text(f"{field.name}-{place}")
+        if field.is_flag:
+            if text == "yes":
+                section[field.name] = True
+        elif text:
+            section[field.name] = _value(field.name, kind, text, form.text(f"numbers-{place}") == "yes")
+        elif field.is_required:
+            section[field.name] = QUESTION
+    return section
+
+
+def _kind(text: str) -> str:
+    return text if text in KINDS else "number"
+
+
+def _value(name: str, kind: str, text: str, are_numbers: bool) -> Any:
+    if name in LISTS:
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        if {line.lower() for line in lines} <= {"true", "false"} and name != "bins":
+            return [line.lower() == "true" for line in lines]
+        as_numbers = (name == "bins" and kind == "number") or are_numbers
+        return [_number(line) if as_numbers else line for line in lines]
+    if name in NUMBERS or (name == "missing" and kind == "number"):
+        return _number(text)
+    if name in ("missing", "other") and are_numbers:
+        return _number(text)
+    return text
+
+
+def _number(text: str) -> int | float | str:
+    """The number that a text spells; the text itself where it is none, which the schema then refuses in words."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

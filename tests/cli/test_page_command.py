@@ -1,0 +1,63 @@
+"""`sudare page`: what it would serve, passwords, and a server that answers until it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.conftest import Sudare
+
+
+def test_a_dry_run_says_what_would_be_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sudare: Sudare) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = sudare("page", "--dry-run", "--table", "visits.parquet", "--json").values
+    assert told["address"] == "http://127.0.0.1:8177"
+    assert told["tables"] == ["visits"]
+    assert not told["https"]
+    assert "one-time address" in sudare("page", "--dry-run").stdout
+    assert sudare("page", "--dry-run", "--port", 99999).exit_code == 10
+    Path("page.toml").write_text('ledger = "x.db"\n')
+    assert sudare("page", "--dry-run", "--json").values["ledger"].endswith("x.db")
+    assert sudare("page", "--dry-run", "--settings", "nothing.toml").exit_code != 0
+
+
+def test_a_password_is_hashed(sudare: Sudare) -> None:
+    program = [sys.executable, "-c", "from sudare.cli.main import app; app()", "page", "password"]
+    done = subprocess.run(program, input="correct horse battery\n", capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("scrypt:32768:8:1:")
+    assert subprocess.run(program, input="short\n", capture_output=True, text=True, check=False).returncode == 10
+
+
+def test_a_page_is_served_until_it_is_stopped(tmp_path: Path) -> None:
+    program = [
+        sys.executable,
+        "-c",
+        "from sudare.cli.main import app; app()",
+        "page",
+        "--port",
+        "0",
+        "--json",
+        "--log",
+        "page.log",
+    ]
+    with subprocess.Popen(program, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as server:
+        try:
+            assert server.stdout is not None
+            address = json.loads(server.stdout.readline())["address"]
+            with httpx.Client(follow_redirects=True) as browser:
+                entered = browser.get(address)
+                assert entered.status_code == 200
+                assert "Sign out" in entered.text
+            assert httpx.get(address).status_code == 403
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(60)
+    events = [json.loads(line)["event"] for line in (tmp_path / "page.log").read_text().splitlines()]
+    assert events == ["started", "signed-in", "sign-in-refused", "stopped"]

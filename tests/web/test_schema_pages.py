@@ -1,0 +1,188 @@
+"""Schemas on the page: begun without bounds, edited as form and text, saved whole, compared with a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from sudare.schema import Schema
+from sudare.web.settings import TableSettings
+from tests.web.kit import Client, TestPage
+
+HOSTILE = '"><script>alert(1)</script>'
+TEXT = """
+# Known since 2019.
+[columns.stay]
+kind = "number"
+low = 0
+high = 60
+unit = "days"
+
+[columns.ward]
+kind = "category"
+values = ["north", "south"]
+
+[columns.code]
+kind = "category"
+values = [1, 2]
+missing = 1
+"""
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> TestPage:
+    rows = pd.DataFrame({"patient_id": [1, 1, 2], "stay": [3.5, 77.0, 1.0], "ward": ["north", "west", "south"]})
+    rows.to_parquet(tmp_path / "visits.parquet")
+    tables = {"visits": TableSettings("visits", str(tmp_path / "visits.parquet"), "visits", "visits")}
+    found = TestPage(tmp_path, tables=tables)
+    (tmp_path / "schemas" / "stays.toml").write_text(TEXT)
+    return found
+
+
+def saved(page: TestPage, name: str = "stays") -> str:
+    return (page.folder / "schemas" / f"{name}.toml").read_text()
+
+
+def digest(client: Client, path: str) -> str:
+    return client.get(path).text.split('name="digest" value="')[1].split('"')[0]
+
+
+def test_a_draft_asks_for_every_bound(page: TestPage) -> None:
+    client = page.client()
+    assert client.submit("/schemas", {"table": "visits"}).headers["location"] == "/schemas/visits"
+    shown = client.get("/schemas/visits").text
+    assert "still lacks `low`, `high`" in shown
+    for value in ("3.5", "77", "west", "north"):
+        assert value not in saved(page, "visits")
+        assert f'value="{value}' not in shown
+    assert "answers are open" in client.get("/schemas").text
+
+
+def test_the_form_is_the_schema(page: TestPage) -> None:
+    client = page.client()
+    path = "/schemas/stays"
+    values = {
+        "digest": digest(client, path),
+        "name-0": "stay",
+        "kind-0": "number",
+        "low-0": "0",
+        "high-0": "90",
+        "unit-0": "days",
+        "whole-0": "yes",
+        "name-1": "ward",
+        "kind-1": "category",
+        "values-1": "north\r\nsouth\r\nwest",
+        "name-2": "code",
+        "kind-2": "category",
+        "values-2": "1\n2",
+        "numbers-2": "yes",
+        "missing-2": "1",
+        "name-new": "seen",
+        "kind-new": "date",
+        "person": "patient_id",
+        "most_rows": "4",
+    }
+    assert client.submit(path, values).status_code == 303
+    text = saved(page)
+    assert "still lacks" not in client.get("/schemas/stays").text.split("seen")[0]
+    document = Schema.from_toml(text.replace('[columns.seen]\nkind = "date"\n', "")).to_dict()
+    assert document["columns"]["stay"] == {"kind": "number", "low": 0, "high": 90, "unit": "days", "whole": True}
+    assert document["columns"]["ward"]["values"] == ["north", "south", "west"]
+    assert document["columns"]["code"] == {"kind": "category", "values": [1, 2], "missing": 1}
+    assert document["person"] == {"column": "patient_id", "most_rows": 4}
+
+
+def test_what_is_left_empty_becomes_a_question(page: TestPage) -> None:
+    client = page.client()
+    path = "/schemas/stays"
+    values = {"digest": digest(client, path), "name-0": "stay", "kind-0": "number", "low-0": "", "high-0": "many"}
+    assert client.submit(path, values).status_code == 303
+    assert 'low = "?"' in saved(page)
+    assert "still lacks `low`" in client.get(path).text
+
+
+def test_all_problems_are_shown(page: TestPage) -> None:
+    text = '[columns.a]\nkind = "number"\nlow = 5\nhigh = 1\n[columns.b]\nkind = "colour"\n[columns.c]\nkind = "number"\nlow = 1\n'
+    (page.folder / "schemas" / "bad.toml").write_text(text)
+    shown = page.client("viewer").get("/schemas/bad").text
+    for name in "abc":
+        assert f"Column &#39;{name}&#39;" in shown
+
+
+def test_text_is_saved_with_its_comments_or_refused(page: TestPage) -> None:
+    client = page.client()
+    path = "/schemas/stays"
+    text = TEXT.replace("high = 60", "high = 61")
+    before = digest(client, path)
+    assert client.submit(path, {"digest": before, "mode": "text", "text": text}).status_code == 303
+    assert "# Known since 2019." in saved(page)
+    assert "high = 61" in saved(page)
+    refused = client.submit(path, {"digest": digest(client, path), "mode": "text", "text": f"[columns.{HOSTILE}"})
+    assert refused.status_code == 400
+    assert "not valid TOML" in refused.text
+    assert HOSTILE not in refused.text
+    assert "high = 61" in saved(page)
+
+
+def test_a_change_of_somebody_else_is_not_lost(page: TestPage) -> None:
+    one, two = page.client(), page.client(user="ken")
+    path = "/schemas/stays"
+    old = digest(one, path)
+    assert two.submit(path, {"digest": old, "mode": "text", "text": TEXT + "\n# ken"}).status_code == 303
+    refused = one.submit(path, {"digest": old, "mode": "text", "text": TEXT + "\n# aiko"})
+    assert refused.status_code == 400
+    assert "changed this schema since" in refused.text
+    assert "# ken" in saved(page)
+
+
+def test_a_table_is_compared(page: TestPage) -> None:
+    text = TEXT.split("[columns.code]", maxsplit=1)[0]
+    (page.folder / "schemas" / "stays.toml").write_text(text)
+    shown = page.client().submit("/schemas/stays/check", {"table": "visits"}).text
+    assert "does not match the schema" in shown
+    assert "stay: 1" in shown
+    assert "west" not in shown
+    assert "77" not in shown
+    assert "whose row it is" in shown
+    assert page.client().submit("/schemas/stays/check", {"table": "nothing"}).status_code == 404
+
+
+@pytest.mark.parametrize("role", ["viewer", "analyst"])
+def test_only_stewards_change_or_compare(page: TestPage, role: str) -> None:
+    client = page.client(role)  # type: ignore[arg-type]
+    assert client.get("/schemas/stays").status_code == 200
+    for path in ("/schemas", "/schemas/stays", "/schemas/stays/check"):
+        assert client.submit(path, {"name": "x", "table": "visits"}).status_code == 403
+    assert saved(page) == TEXT
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "a\nb", "x" * 200, "stays", "x.toml"])
+def test_names_that_are_refused(page: TestPage, name: str) -> None:
+    before = sorted(page.folder.rglob("*.toml"))
+    assert page.client().submit("/schemas", {"name": name}).status_code == 400
+    assert sorted(page.folder.rglob("*.toml")) == before
+
+
+def test_other_settings_are_not_shown(page: TestPage) -> None:
+    (page.folder / "schemas" / "page.toml").write_text('ledger = "secret.db"\n')
+    client = page.client()
+    assert "page" not in client.get("/schemas").text.split("<h2>")[0].split("<main")[1]
+    assert client.get("/schemas/page").status_code == 404
+    assert client.get("/schemas/..%2Fpage").status_code == 404
+
+
+def test_hostile_names_are_text(page: TestPage) -> None:
+    import tomli_w
+
+    document = {"columns": {HOSTILE: {"kind": "number", "low": 0, "high": 1, "unit": HOSTILE}}, "drop": [HOSTILE + "x"]}
+    (page.folder / "schemas" / "bad&'.toml").write_text(tomli_w.dumps(document))
+    client = page.client()
+    assert HOSTILE not in client.get("/schemas").text
+    shown = client.get("/schemas/bad%26%27")
+    assert shown.status_code == 200
+    assert HOSTILE not in shown.text
+    checked = client.submit("/schemas/bad%26%27/check", {"table": "visits"})
+    assert checked.status_code == 200
+    assert HOSTILE not in checked.text
