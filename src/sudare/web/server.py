@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections.abc import Callable
 from dataclasses import replace
@@ -70,6 +71,9 @@ def serve(
         started,
     )
     log.write("started", process=os.getpid(), version=version("sudare"))
+    # The server sends itself again, when all is answered, what told it to stop: that must not end the process before it has said so.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
     server.run([listener])
     log.write("stopped", process=os.getpid())
 
