@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 
 from sudare.consortium.network.dropped_messages import Drops
-from sudare.consortium.network.transport.base import ARRIVED, MOST_PACKET_BYTES, Packet
+from sudare.consortium.network.transport.base import ARRIVED, MOST_PACKET_BYTES, Announcement, Packet
 from sudare.consortium.network.transport.queues import FairQueue
 from sudare.errors import InvalidParameter
 
@@ -49,6 +50,11 @@ class LocalTransport:
         waiting = self._hub.queue_of(receiver)
         if waiting is not None and len(content) <= MOST_PACKET_BYTES:
             waiting.put(self.name, Packet(self.name, content), len(content))
+
+    def announce(self, announcement: Announcement, receivers: Collection[str]) -> None:
+        """Into the queue of each."""
+        for receiver in receivers:
+            self.send(receiver, announcement.content)
 
     def receive(self, timeout_seconds: float) -> Packet | None:
         """The next packet."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sudare.consortium.network.announcements import HEADER, HELLO, KEY_BYTES, SIGNATURE_BYTES, announcement
 from sudare.consortium.network.message_dispatch import Envelope
 from sudare.consortium.network.session import Session
+from sudare.consortium.network.transport.base import Packet
 from sudare.consortium.tasks.relay_sum_collector import RelayedSums
 from sudare.consortium.tasks.sum_runner import SUM, SumRunner, Total, Words
 from sudare.dictionary import PatternDictionary
@@ -150,29 +152,37 @@ class ShowsAnothersKey(Session):
 
     to: str | None = None
 
-    def _hello(self, receiver: str, peer: Any, answered: bytes) -> bytes:
-        own = self.publics
-        if self.to in (None, receiver):
-            victims = IDENTITIES[VICTIM].member_keys(b"test").public
-            self.publics = PublicKeys(victims.exchange, own.signing)
-        try:
-            return super()._hello(receiver, peer, answered)
-        finally:
-            self.publics = own
+    def due(self, now: float) -> Iterator[Packet]:
+        victims = IDENTITIES[VICTIM].member_keys(b"test").public
+        shown = PublicKeys(victims.exchange, self.publics.signing)
+        yield from with_other_keys(self, super().due(now), shown, lambda name: self.to in (None, name))
 
 
 class ShowsTwoKeys(Session):
     """Shows the victim other keys than the rest."""
 
-    others = MemberKeys.generated().public
+    shown = MemberKeys.generated().public
 
-    def _hello(self, receiver: str, peer: Any, answered: bytes) -> bytes:
-        own = self.publics
-        self.publics = self.others if receiver == simulated_consortium.names_of(VICTIM + 1)[VICTIM] else own
-        try:
-            return super()._hello(receiver, peer, answered)
-        finally:
-            self.publics = own
+    def due(self, now: float) -> Iterator[Packet]:
+        victim = simulated_consortium.names_of(VICTIM + 1)[VICTIM]
+        yield from with_other_keys(self, super().due(now), self.shown, lambda name: name == victim)
+
+
+def with_other_keys(
+    session: Session, packets: Iterator[Packet], shown: PublicKeys, is_shown_to: Callable[[str], bool]
+) -> Iterator[Packet]:
+    """What a session says, where the hellos to some members hold other keys, signed as well."""
+    for name, content in packets:
+        shows = content[4] == HELLO and is_shown_to(name)
+        yield Packet(name, hello_with_other_keys(session, content, shown) if shows else content)
+
+
+def hello_with_other_keys(session: Session, content: bytes, shown: PublicKeys) -> bytes:
+    start = HEADER.size + 2 * KEY_BYTES
+    stated = content[HEADER.size : start] + shown.exchange + shown.signing
+    tags = content[start + 2 * KEY_BYTES : -SIGNATURE_BYTES]
+    _, kind, life, view, number = HEADER.unpack_from(content)
+    return announcement(session._identity, session.name, kind, life, view, number, stated + tags)
 
 
 class FallsSilent(Dishonest):
@@ -368,10 +378,15 @@ def test_another_members_key_shown_as_ones_own_ends_the_task_before_anything_is_
     consortium.run(300.0, *honest_names(consortium))
     failures = consortium.failures()
     shown = [names[2]] if shown_to is not None else honest_names(consortium)
-    for name in shown:
-        assert isinstance(failures[name], InvalidParameter)
+    # Whoever has all keys finds it out, and stops those who have not heard from all yet.
+    noticed = [name for name in shown if isinstance(failures[name], InvalidParameter)]
+    assert noticed
+    for name in noticed:
         assert "show the same key" in str(failures[name])
         assert names[LIAR] in str(failures[name])
+    for name in set(shown) - set(noticed):
+        assert isinstance(failures[name], TaskStopped)
+        assert any(other in str(failures[name]) for other in noticed)
     liar = consortium.runners[names[LIAR]]
     assert isinstance(liar, Dishonest)
     spoke = {names[message.sender] for _, _, message in liar.seen if isinstance(message.body, Masked | Passed | Dealt)}

@@ -21,7 +21,7 @@ from sudare.consortium.event_log import EventLog
 from sudare.consortium.network.message_dispatch import MessageDispatcher, drive
 from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.base import Transport
-from sudare.consortium.node import pins_of
+from sudare.consortium.node import beat_seconds_of, pins_of
 from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.relay_sum_collector import RelayedSums
 from sudare.consortium.tasks.sum_participant import SumGroup
@@ -67,7 +67,7 @@ class RelayNode:
         check_unshared(self.state_folder, "The state folder")
         self._sum_keys = self.identity.member_keys(bytes.fromhex(self.agreement.digest))
         pins = pins_of(self.agreement, self._keys.keys)
-        session = Session(RELAY_NAME, self.identity, self._sum_keys.public, pins)
+        session = Session(RELAY_NAME, self.identity, self._sum_keys.public, pins, beat_seconds_of(self.agreement))
         self.dispatcher = MessageDispatcher(session, [task.name for task in self.agreement.tasks if task.has_sums])
         self._looked_at, self._failed_at = float("-inf"), dict[str, float]()
         self._situations: dict[str, tuple[str, float]] = {}

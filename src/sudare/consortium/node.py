@@ -40,7 +40,10 @@ from sudare.sums.context import RELAY_NAME
 
 _LOOK_SECONDS: Final = 0.5
 _SETTLE_SECONDS: Final = 30.0
-_PRESENT_SECONDS: Final = 10.0
+# How often a member is heard of where nothing happens, and after how many such intervals of silence it is taken to be away.
+_LONGEST_BEAT_SECONDS: Final = 15.0
+_BEATS_IN_A_ROUND: Final = 4.0
+_BEATS_OF_SILENCE: Final = 3.0
 # States of a task of which nothing will come any more, or everything has.
 _OVER: Final = ("finished", "failed", "denied")
 
@@ -90,7 +93,9 @@ class Node:
         # A ledger older than the one this node used last is refused: what was spent must not be forgotten.
         checked_ledger(self.member)
         sum_keys = identity.member_keys(bytes.fromhex(self.agreement.digest))
-        session = Session(self.member.name, identity, sum_keys.public, pins_of(self.agreement, keys))
+        self._beat_seconds = beat_seconds_of(self.agreement)
+        pins = pins_of(self.agreement, keys)
+        session = Session(self.member.name, identity, sum_keys.public, pins, self._beat_seconds)
         self.dispatcher = MessageDispatcher(session, [task.name for task in self.agreement.tasks])
         of_members = {name: keys[name] for name in self.agreement.member_names}
         self._environment = TaskEnvironment(
@@ -301,7 +306,7 @@ class Node:
             self.tell(f"the statements beside the agreement cannot be used: {type(error).__name__}: {error}")
 
     def _log_presence(self, now: float) -> None:
-        present, names = self.dispatcher.session.present(now, _PRESENT_SECONDS), self.agreement.member_names
+        present, names = self._heard_lately(now), self.agreement.member_names
         for name in sorted(present - self._present - {self.member.name}):
             self.log.write("connected", peer=name)
         for name in sorted(self._present - present):
@@ -311,6 +316,9 @@ class Node:
             waiting = f", waiting for {', '.join(absent)}" if absent else ""
             self.tell(f"{len(present & set(names))} of {len(names)} members present{waiting}")
         self._present = present
+
+    def _heard_lately(self, now: float) -> frozenset[str]:
+        return self.dispatcher.session.present(now, _BEATS_OF_SILENCE * self._beat_seconds)
 
     def _log_drops(self, now: float) -> None:
         """Log what was dropped since, by sender and reason and not more than a line a minute for each; tell the owner of faults in the code."""
@@ -362,6 +370,11 @@ def _has_ended(run: TaskRun) -> bool:
 def talking_names(agreement: Agreement) -> tuple[str, ...]:
     """Who talks to whom under an agreement: the members and, where it collects their sums, the relay."""
     return (*agreement.member_names, RELAY_NAME) if agreement.relay_collects else agreement.member_names
+
+
+def beat_seconds_of(agreement: Agreement) -> float:
+    """How often a member says that it is there: several times in a round's deadline, so that none is missed for a packet that was lost."""
+    return min(_LONGEST_BEAT_SECONDS, agreement.deadlines.round_seconds / _BEATS_IN_A_ROUND)
 
 
 def pins_of(agreement: Agreement, keys: Mapping[str, bytes]) -> PinnedAgreement:

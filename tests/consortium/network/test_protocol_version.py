@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import fields
 
-from sudare.consortium.network import session
+from sudare.consortium.network.announcements import FAMILY, HEADER, PROTOCOL_VERSION
 from sudare.consortium.network.message_dispatch import Envelope
-from sudare.consortium.network.session import PROTOCOL_VERSION
 from sudare.consortium.network.transport.base import Packet
 from sudare.consortium.tasks.sum_attempts import Total
 from sudare.consortium.tasks.sum_participant import SumRequest
@@ -28,8 +27,8 @@ def test_a_member_of_another_version_is_named_with_what_to_do() -> None:
     consortium = Consortium(3)
     dispatcher, _ = consortium.dispatcher_and_group("member-00", IDENTITIES[0])
     for version, word in ((PROTOCOL_VERSION - 1, "older"), (PROTOCOL_VERSION + 1, "newer")):
-        magic = session._MAGIC[:-1] + str(version).encode()
-        packet = session._HEADER.pack(magic, 1, bytes(16), bytes(16), 0) + b"whatever that version says"
+        magic = FAMILY + str(version).encode()
+        packet = HEADER.pack(magic, 1, bytes(16), bytes(16), 0) + b"whatever that version says"
         dispatcher.receive(Packet("member-02", packet), 0.0)
         told = dispatcher.session.other_versions()
         assert told.keys() == {"member-02"}
@@ -51,7 +50,7 @@ def test_a_claim_of_another_version_changes_nothing_for_members_that_were_met() 
         for name in consortium.names[1:]:
             dispatcher = consortium.simulation.dispatcher("member-00")
             assert dispatcher is not None
-            header = session._HEADER.pack(b"SDR2", 1, bytes(16), bytes(16), 0)
+            header = HEADER.pack(b"SDR2", 1, bytes(16), bytes(16), 0)
             dispatcher.receive(Packet(name, header), consortium.simulation.now)
 
     consortium.simulation.at(0.0, forge)

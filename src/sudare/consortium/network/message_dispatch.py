@@ -288,6 +288,8 @@ class MessageDispatcher:
 
 _TICK_SECONDS: Final = 0.25
 _MOST_AT_ONCE: Final = 64
+# A process that comes so much later than it wanted to has too little of the machine: what others did meanwhile it could not see.
+_STARVED_SECONDS: Final = 0.5
 
 
 def drive(
@@ -298,20 +300,21 @@ def drive(
     clock: Callable[[], float] = time.monotonic,
 ) -> bool:
     """Let a member talk until the condition holds; False if it does not within the time."""
-    end, ticks_at = clock() + most_seconds, clock()
+    end, ticks_at, wakes_at = clock() + most_seconds, clock(), float("inf")
     while True:
         now = clock()
+        if now - wakes_at > _STARVED_SECONDS:
+            dispatcher.session.forgive(now - wakes_at, now)
         if now >= ticks_at:
             dispatcher.tick(now)
             ticks_at = now + _TICK_SECONDS
-        for receiver, content in dispatcher.due(now):
-            transport.send(receiver, content)
+        _send_due(dispatcher, transport, now)
         if until():
             return True
         if now >= end:
             return False
-        wait = min(dispatcher.session.next_due(now), ticks_at, end) - now
-        packet = transport.receive(max(wait, 0.0))
+        wakes_at = max(min(dispatcher.session.next_due(now), ticks_at, end), now)
+        packet = transport.receive(wakes_at - now)
         for _ in range(_MOST_AT_ONCE):
             if packet is None:
                 break
@@ -322,9 +325,18 @@ def drive(
                 dispatcher.receive(packet, clock())
 
 
+def _send_due(dispatcher: MessageDispatcher, transport: Transport, now: float) -> None:
+    for_all = dispatcher.session.announcement_due(now)
+    if for_all is not None:
+        transport.announce(for_all, dispatcher.session.others)
+    for receiver, content in dispatcher.due(now):
+        transport.send(receiver, content)
+
+
 def settle(dispatcher: MessageDispatcher, transport: Transport, most_seconds: float) -> bool:
     """Stay until the others have acknowledged everything (somebody may need the last message of a task), then say goodbye."""
     is_settled = drive(dispatcher, transport, dispatcher.session.is_settled, most_seconds)
-    for receiver, content in dispatcher.session.farewell():
+    for receiver, content in dispatcher.session.last_receipts():
         transport.send(receiver, content)
+    transport.announce(dispatcher.session.farewell(time.monotonic()), dispatcher.session.others)
     return is_settled

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from sudare.consortium.network.transport.base import MOST_PACKET_BYTES
@@ -19,6 +19,9 @@ MOST_AHEAD: Final = 4096
 # Of what one member has not acknowledged. A member that asks again and again for the same and acknowledges nothing gets no more.
 _MOST_UNACKNOWLEDGED: Final = 1 << 16
 _MOST_UNACKNOWLEDGED_BYTES: Final = 4 * MOST_PACKET_BYTES
+# How long an answer is waited for before a message is sent again: twice what answers took lately, within these limits.
+_LEAST_RESEND_SECONDS: Final = 1.0
+_MOST_RESEND_SECONDS: Final = 8.0
 
 
 @dataclass
@@ -28,8 +31,10 @@ class Pending:
     content: bytes
     digest: bytes
     sealed: bytes | None = None
+    sent_at: float = float("-inf")
     due: float = 0.0
     wait: float = 0.0
+    times: int = 0
 
 
 @dataclass
@@ -39,9 +44,12 @@ class Channel:
     incarnation: bytes
     sending: ChaCha20Poly1305
     receiving: ChaCha20Poly1305
-    their_digest: bytes
+    publics: PublicKeys
+    agrees: bool
     context: bytes
-    confirmed: bool = False
+    # The number of the last announcement of that life, and when it came.
+    announced: int = -1
+    announced_at: float = float("-inf")
     sealed_count: dict[int, int] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
     done: set[int] = field(default_factory=set)
@@ -69,15 +77,18 @@ class Channel:
 class Peer:
     """All that is known about another member."""
 
-    ephemeral: X25519PrivateKey
     channel: Channel | None = None
     other_version: int | None = None
+    # A life that has said hello and has not shown yet that it knows this life of ours, with the channel to it.
+    candidate: Channel | None = None
+    # Which lives it last said are present, as a digest.
+    view: bytes = b""
+    viewed_at: float = float("-inf")
     former: set[bytes] = field(default_factory=set)
     waiting: list[Pending] = field(default_factory=list)
     unacknowledged: dict[bytes, int] = field(default_factory=dict)
     unacknowledged_bytes: int = 0
-    hello_due: float = 0.0
-    answering: bytes | None = None
+    resend_seconds: float = _LEAST_RESEND_SECONDS
     receipt_owed: bool = False
     receipt_due: float = float("inf")
     refusal_owed: bytes | None = None
@@ -87,7 +98,6 @@ class Peer:
     refuses_us: bool = False
     bad_signatures: int = 0
     difference: AgreementMismatch | None = None
-    publics: PublicKeys | None = None
     has_left: bool = False
 
     def queue(self, content: bytes) -> bool:
@@ -103,13 +113,42 @@ class Peer:
         self.waiting.append(Pending(content, digest))
         return True
 
-    def forget_acknowledged(self, channel: Channel, receipt: bytes) -> bool:
+    def messages_due(self, channel: Channel, seal: Callable[[bytes], tuple[int, bytes]], now: float) -> Iterator[bytes]:
+        """Sealed messages that are to be sent now: new ones, and those whose answer is overdue. `seal` gives the counter and the packet."""
+        while self.waiting and len(channel.pending) < MOST_AHEAD:
+            pending = self.waiting.pop(0)
+            counter, pending.sealed = seal(pending.content)
+            pending.due, pending.wait = now, self.resend_seconds
+            channel.pending[counter] = pending
+        for pending in channel.pending.values():
+            if now >= pending.due and pending.sealed is not None:
+                pending.sent_at, pending.times = now, pending.times + 1
+                pending.due, pending.wait = now + pending.wait, min(2 * pending.wait, _MOST_RESEND_SECONDS)
+                yield pending.sealed
+
+    def forgive(self, seconds: float, now: float) -> None:
+        """Take this process's own delay out of what is known about the other: it was not silent, and no answer is overdue, for so long."""
+        if self.heard_at is not None:
+            self.heard_at = min(self.heard_at + seconds, now)
+        self.viewed_at = min(self.viewed_at + seconds, now)
+        for channel in (self.channel, self.candidate):
+            if channel is not None:
+                channel.announced_at = min(channel.announced_at + seconds, now)
+        for pending in () if self.channel is None else self.channel.pending.values():
+            pending.due += seconds
+            pending.sent_at = min(pending.sent_at + seconds, now)
+
+    def forget_acknowledged(self, channel: Channel, receipt: bytes, now: float) -> bool:
         """Forget what a receipt names: all counters below its first number, and the others in it. False if it is no receipt."""
         if len(receipt) < 8 or len(receipt) % 8:
             return False
         below, *others = struct.unpack(f"<{len(receipt) // 8}Q", receipt)
         named = frozenset(others)
         for counter in [counter for counter in channel.pending if counter < below or counter in named]:
-            digest = channel.pending.pop(counter).digest
-            self.unacknowledged_bytes -= self.unacknowledged.pop(digest)
+            pending = channel.pending.pop(counter)
+            self.unacknowledged_bytes -= self.unacknowledged.pop(pending.digest)
+            if pending.times == 1:
+                # Of a message that was sent twice nobody knows which was answered.
+                took = max(2.0 * (now - pending.sent_at), 0.75 * self.resend_seconds)
+                self.resend_seconds = min(max(took, _LEAST_RESEND_SECONDS), _MOST_RESEND_SECONDS)
         return True

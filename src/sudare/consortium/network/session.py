@@ -1,9 +1,10 @@
-"""A member's conversations with the others over any transport: signed hellos, sealed packets, acknowledgements, resends.
+"""A member's conversations with the others over any transport: signed announcements, sealed packets, acknowledgements, resends.
 
-Nothing here talks to anybody or looks at a clock: packets and times come in, packets go out. Each pair of members agrees on a key
-from ephemeral X25519 keys, signed by the Ed25519 identities that the agreement pins; they are forgotten with the process, so
-what a relay recorded cannot be opened by keys that are stolen later. A message is resent until the other side has
-acknowledged it, which a member does only once what follows from it is on its disk. What comes twice, late from an earlier life of a
+Nothing here talks to anybody or looks at a clock: packets and times come in, packets go out. Each pair of members has a key
+from ephemeral X25519 keys, which hellos to all hold under the Ed25519 identities that the agreement pins; they are forgotten with the process, so
+what a relay recorded cannot be opened by keys that are stolen later. A life of another process is believed once it has shown that it knows
+this life of ours: it names it, or says the digest of the same lives, or seals a packet under the common key. So old announcements change
+nothing. A message is resent until the other side has acknowledged it, which a member does only once what follows from it is on its disk. What comes twice, late from an earlier life of a
 member, truncated or forged is dropped. Members whose agreements differ exchange nothing but digests of the agreements' fields.
 
 What is larger than its kind can be is dropped before it is opened, and what is kept for or of a member has a limit: counters that came,
@@ -16,7 +17,8 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -28,43 +30,57 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sudare.consortium.agreement.differing_fields import differing_fields, parsed_field_digests, shown_fields
 from sudare.consortium.agreement.identity import Identity, verifies
+from sudare.consortium.network.announcements import (
+    BEAT,
+    FAMILY,
+    GOODBYE,
+    HEADER,
+    HELLO,
+    LIFE_BYTES,
+    MAGIC,
+    MOST_HELLO_BYTES,
+    PROTOCOL_VERSION,
+    SIGNATURE_BYTES,
+    AnnouncementSchedule,
+    Greeting,
+    Heard,
+    agreement_tag,
+    announcement,
+    has_possible_size,
+    heard,
+    tag_of,
+    view_of,
+)
 from sudare.consortium.network.dropped_messages import Drops
 from sudare.consortium.network.peer_state import MOST_AHEAD, Channel, Peer, Pending
-from sudare.consortium.network.transport.base import MOST_PACKET_BYTES, Packet
+from sudare.consortium.network.transport.base import MOST_PACKET_BYTES, Announcement, Packet
 from sudare.errors import AgreementError, AgreementMismatch, MessageMalformed
 from sudare.parsing import NotParsed, parsed_json
 from sudare.sums.context import RELAY_NAME
 from sudare.sums.keys import PublicKeys
 
-_HELLO, _MESSAGE, _RECEIPT, _TERMS, _REFUSAL, _GOODBYE = range(1, 7)
-_HEADER: Final = struct.Struct("<4sB16s16sQ")
-# Of everything that members send each other. It is raised whenever any of it changes (tests/consortium/network/test_protocol_version.py).
-PROTOCOL_VERSION: Final = 3
-_FAMILY: Final = b"SDR"
-_MAGIC: Final = b"%b%d" % (_FAMILY, PROTOCOL_VERSION)
-_NOBODY: Final = bytes(16)
-_KEY_BYTES: Final = 32
-_SIGNATURE_BYTES: Final = 64
-_HELLO_BYTES: Final = 4 * _KEY_BYTES + _SIGNATURE_BYTES
-_HELLO_PURPOSE, _REFUSAL_PURPOSE = "hello", "refusal"
+_MESSAGE, _RECEIPT, _TERMS, _REFUSAL = range(2, 6)
+_HEADER: Final = HEADER
+_REFUSAL_PURPOSE: Final = "refusal"
 _TAG_BYTES: Final = 16
 MOST_MESSAGE_BYTES: Final = MOST_PACKET_BYTES - _HEADER.size - _TAG_BYTES
 _MOST_TERMS_BYTES: Final = 1 << 23
 # What may follow the header, by kind.
 _MOST_BYTES: Final = {
-    _HELLO: _HELLO_BYTES,
+    HELLO: MOST_HELLO_BYTES,
+    BEAT: SIGNATURE_BYTES,
+    GOODBYE: SIGNATURE_BYTES,
     _MESSAGE: MOST_MESSAGE_BYTES + _TAG_BYTES,
     _RECEIPT: 8 * (1 + 2 * MOST_AHEAD) + _TAG_BYTES,
     _TERMS: _MOST_TERMS_BYTES + _TAG_BYTES,
-    _REFUSAL: _SIGNATURE_BYTES,
-    _GOODBYE: _TAG_BYTES,
+    _REFUSAL: SIGNATURE_BYTES,
 }
-# When things are sent again.
-_HELLO_SECONDS: Final = 0.5
-_RESEND_SECONDS: Final = 1.0
-_MOST_RESEND_SECONDS: Final = 4.0
+_TERMS_SECONDS: Final = 1.0
 _RECEIPT_SECONDS: Final = 0.15
-_HEARTBEAT_SECONDS: Final = 1.0
+# A life that was not heard of for so many beats is not counted as present in announcements.
+_BEATS_OF_SILENCE: Final = 4.0
+# Of so many of our announcements refusals are believed.
+_REMEMBERED_ANNOUNCEMENTS: Final = 16
 # A member that began anew more often in one life of ours is not heard again in it.
 _MOST_LIVES: Final = 4096
 
@@ -93,15 +109,24 @@ class Delivery(NamedTuple):
 class Session:
     """One life of one member's process among the others."""
 
-    def __init__(self, name: str, identity: Identity, publics: PublicKeys, pins: PinnedAgreement) -> None:
-        """`publics` are the keys for masks and votes that the hellos carry under this member's signature."""
+    def __init__(
+        self, name: str, identity: Identity, publics: PublicKeys, pins: PinnedAgreement, beat_seconds: float = 1.0
+    ) -> None:
+        """`publics` are the keys for masks and votes that hellos carry under this member's signature; beats come every `beat_seconds`."""
         if name not in pins.keys:
             raise AgreementMismatch(f"'{name}' is not a member of this agreement.", "Use the name that was agreed on.")
         self.name, self.pins, self.publics = name, pins, publics
         self._identity = identity
-        self._incarnation = os.urandom(16)
-        self._peers = {each: Peer(X25519PrivateKey.generate()) for each in pins.keys if each != name}
+        self._incarnation, self._ephemeral = os.urandom(16), X25519PrivateKey.generate()
+        self._peers = {each: Peer() for each in pins.keys if each != name}
+        self._schedule = AnnouncementSchedule(name, len(pins.keys), beat_seconds)
+        self._announced: deque[bytes] = deque(maxlen=_REMEMBERED_ANNOUNCEMENTS)
         self.drops = Drops()
+
+    @property
+    def others(self) -> Collection[str]:
+        """Who announcements are for."""
+        return self._peers.keys()
 
     # What the member does
 
@@ -138,8 +163,8 @@ class Session:
         return frozenset({self.name, *heard})
 
     def known_publics(self) -> dict[str, PublicKeys]:
-        """The keys for masks and votes of this member and all whose hello was believed and answered."""
-        found = {name: peer.publics for name, peer in self._peers.items() if peer.publics and peer.channel}
+        """The keys for masks and votes of this member and all whose hello was believed."""
+        found = {name: peer.channel.publics for name, peer in self._peers.items() if peer.channel}
         return {self.name: self.publics, **found}
 
     def differences(self) -> Mapping[str, AgreementMismatch]:
@@ -170,12 +195,20 @@ class Session:
         staying = [peer for peer in self._peers.values() if not peer.has_left]
         return not any(peer.waiting or (peer.channel and peer.channel.pending) for peer in staying)
 
-    def farewell(self) -> Iterator[Packet]:
-        """Goodbyes to all: this member has what it needs, and expects nothing more in this life."""
+    def last_receipts(self) -> Iterator[Packet]:
+        """What is owed to others for their messages, before a farewell."""
         for name, peer in self._peers.items():
-            if peer.channel is not None:
+            if peer.channel is not None and (peer.receipt_owed or peer.receipt_due != float("inf")):
                 yield Packet(name, self._receipt(peer, peer.channel))
-                yield Packet(name, self._sealed(peer.channel, _GOODBYE, b""))
+
+    def farewell(self, now: float) -> Announcement:
+        """For all: this member has what it needs, and expects nothing more in this life."""
+        return self._announcement(GOODBYE, now)
+
+    def forgive(self, seconds: float, now: float) -> None:
+        """This process did not run for so long: nobody else was silent meanwhile, and no answer is overdue for it."""
+        for peer in self._peers.values():
+            peer.forgive(seconds, now)
 
     @staticmethod
     def _is_present(peer: Peer, since: float) -> bool:
@@ -184,27 +217,36 @@ class Session:
 
     # What goes out
 
+    def announcement_due(self, now: float) -> Announcement | None:
+        """What is to be told to all now, once."""
+        kind = self._schedule.kind_due(now, self._named_lives(now), self._has_doubts(now))
+        return None if kind is None else self._announcement(kind, now)
+
     def due(self, now: float) -> Iterator[Packet]:
-        """Everything to be sent now, each with its receiver in the sender's place."""
+        """Everything to be sent now, each with its receiver in the sender's place; what is for all, for each of them."""
+        for_all = self.announcement_due(now)
         for name, peer in self._peers.items():
+            if for_all is not None:
+                yield Packet(name, for_all.content)
             for content in self._due_to(name, peer, now):
                 peer.sent_at = now
                 yield Packet(name, content)
 
     def next_due(self, now: float) -> float:
-        """When `due` will have something again if nothing comes in: at most a heartbeat away."""
-        times = [now + _HEARTBEAT_SECONDS]
+        """When `due` will have something again if nothing comes in."""
+        times = [self._schedule.next_due(self._named_lives(now), self._has_doubts(now))]
         for peer in self._peers.values():
             channel = peer.channel
-            if peer.has_left:
+            if peer.refusal_owed is not None:
+                times.append(now)
+            if channel is None or peer.has_left:
                 continue
-            if channel is None or not channel.confirmed:
-                times.append(peer.hello_due)
-            elif channel.their_digest != self.pins.agreement_digest:
+            if not channel.agrees:
                 # It is told the terms until it has told its own, and nothing else.
-                times += [peer.sent_at + _RESEND_SECONDS] if peer.difference is None else []
+                times += [peer.sent_at + _TERMS_SECONDS] if peer.difference is None else []
             else:
-                times += [peer.sent_at + _HEARTBEAT_SECONDS, peer.receipt_due]
+                times += [now] if peer.waiting and len(channel.pending) < MOST_AHEAD else []
+                times += [now if peer.receipt_owed and peer.receipt_due == float("inf") else peer.receipt_due]
                 times += [pending.due for pending in channel.pending.values()]
         return max(min(times), now)
 
@@ -213,38 +255,50 @@ class Session:
             yield self._refusal(name, peer.refusal_owed)
             peer.refusal_owed = None
         channel = peer.channel
-        if peer.has_left and peer.answering is None:
+        if channel is None or peer.has_left:
             return
-        if peer.answering is not None or ((channel is None or not channel.confirmed) and now >= peer.hello_due):
-            known = _NOBODY if channel is None else channel.incarnation
-            yield self._hello(name, peer, known if peer.answering is None else peer.answering)
-            peer.answering, peer.hello_due = None, now + _HELLO_SECONDS
-        if channel is None:
-            return
-        if channel.their_digest != self.pins.agreement_digest:
-            if peer.terms_owed or (peer.difference is None and now >= peer.sent_at + _RESEND_SECONDS):
+        if not channel.agrees:
+            if peer.terms_owed or (peer.difference is None and now >= peer.sent_at + _TERMS_SECONDS):
                 peer.terms_owed = False
                 digests = dict(self.pins.field_digests(channel.context))
                 yield self._sealed(channel, _TERMS, json.dumps(digests).encode())
             return
-        yield from self._messages_due(peer, channel, now)
+        yield from peer.messages_due(channel, lambda content: self._sealed_message(channel, content), now)
         if peer.receipt_owed and peer.receipt_due == float("inf"):
             # One receipt for all that comes meanwhile.
             peer.receipt_due = now + _RECEIPT_SECONDS
-        if now >= min(peer.receipt_due, peer.sent_at + _HEARTBEAT_SECONDS):
+        if now >= peer.receipt_due:
             yield self._receipt(peer, channel)
 
-    def _messages_due(self, peer: Peer, channel: Channel, now: float) -> Iterator[bytes]:
-        while peer.waiting and len(channel.pending) < MOST_AHEAD:
-            pending = peer.waiting.pop(0)
-            counter = channel.sealed_count.get(_MESSAGE, 0)
-            pending.sealed = self._sealed(channel, _MESSAGE, pending.content)
-            pending.due, pending.wait = now, _RESEND_SECONDS
-            channel.pending[counter] = pending
-        for pending in channel.pending.values():
-            if now >= pending.due and pending.sealed is not None:
-                pending.due, pending.wait = now + pending.wait, min(2 * pending.wait, _MOST_RESEND_SECONDS)
-                yield pending.sealed
+    # Which lives there are
+
+    def _since(self, now: float) -> float:
+        return now - _BEATS_OF_SILENCE * self._schedule.beat_seconds
+
+    def _named_lives(self, now: float) -> frozenset[bytes]:
+        """Lives of others that were heard of lately: those that there are channels to, and those that may become so."""
+        since = self._since(now)
+        return frozenset(
+            channel.incarnation
+            for peer in self._peers.values()
+            for channel in (None if peer.has_left else peer.channel, peer.candidate)
+            if channel is not None and channel.announced_at >= since
+        )
+
+    def _view(self, now: float) -> bytes:
+        """The digest of the lives that are present, this one included: one of each member."""
+        since, lives = self._since(now), [self._incarnation]
+        for peer in self._peers.values():
+            channels = (None if peer.has_left else peer.channel, peer.candidate)
+            recent = (each.incarnation for each in channels if each is not None and each.announced_at >= since)
+            lives += list(recent)[:1]
+        return view_of(lives)
+
+    def _has_doubts(self, now: float) -> bool:
+        """Whether nobody was heard of, or somebody who has heard of other lives."""
+        since = self._since(now)
+        views = {peer.view for peer in self._peers.values() if peer.viewed_at >= since and not peer.has_left}
+        return views != {self._view(now)}
 
     # What comes in
 
@@ -258,27 +312,27 @@ class Session:
             self.drops.count(packet.sender, "malformed")
             return None
         magic, kind, theirs, ours, counter = _HEADER.unpack_from(packet.content)
-        if magic != _MAGIC and magic.startswith(_FAMILY) and magic[len(_FAMILY) :].isdigit():
-            peer.other_version = int(magic[len(_FAMILY) :])
+        if magic != MAGIC and magic.startswith(FAMILY) and magic[len(FAMILY) :].isdigit():
+            peer.other_version = int(magic[len(FAMILY) :])
             self.drops.count(packet.sender, "other-version")
             return None
-        if magic != _MAGIC or kind not in _MOST_BYTES:
+        if magic != MAGIC or kind not in _MOST_BYTES:
             self.drops.count(packet.sender, "malformed")
             return None
         if size > _MOST_BYTES[kind]:
             self.drops.count(packet.sender, "too-large")
             return None
-        if kind == _HELLO:
-            self._greet(packet, peer, theirs, ours, now)
+        if kind in (HELLO, BEAT, GOODBYE):
+            self._hear(packet, peer, kind, theirs, counter, now)
             return None
         if kind == _REFUSAL:
             self._heed_refusal(packet, peer, ours)
             return None
-        channel = peer.channel
-        if channel is None or (theirs, ours) != (channel.incarnation, self._incarnation):
-            self.drops.count(packet.sender, "repeated")
-            return None
-        return self._opened(packet, peer, channel, kind, counter, now)
+        for channel in (peer.channel, peer.candidate):
+            if channel is not None and (theirs, ours) == (channel.incarnation, self._incarnation):
+                return self._opened(packet, peer, channel, kind, counter, now)
+        self.drops.count(packet.sender, "repeated")
+        return None
 
     def _opened(
         self, packet: Packet, peer: Peer, channel: Channel, kind: int, counter: int, now: float
@@ -295,15 +349,15 @@ class Session:
         except InvalidTag:
             self.drops.count(packet.sender, "unauthentic")
             return None
-        channel.confirmed, peer.heard_at = True, now
-        if kind == _GOODBYE:
-            peer.has_left = True
-        elif kind == _RECEIPT:
-            if not peer.forget_acknowledged(channel, content):
+        if not self._is_in_use(packet.sender, peer, channel):
+            return None
+        peer.heard_at = now
+        if kind == _RECEIPT:
+            if not peer.forget_acknowledged(channel, content, now):
                 self.drops.count(packet.sender, "malformed")
         elif kind == _TERMS:
             self._compare_terms(packet.sender, peer, channel, content)
-        elif channel.their_digest == self.pins.agreement_digest:
+        elif channel.agrees:
             channel.seen.add(counter)
             return Delivery(packet.sender, content, channel.incarnation, counter)
         else:
@@ -312,7 +366,7 @@ class Session:
 
     def _compare_terms(self, name: str, peer: Peer, channel: Channel, content: bytes) -> None:
         """Learn which fields of the other agreement differ, once for each channel; who has the same agreement has no terms to tell."""
-        if channel.their_digest == self.pins.agreement_digest:
+        if channel.agrees:
             self.drops.count(name, "not-admitted")
         elif peer.difference is None:
             peer.terms_owed = True
@@ -320,78 +374,107 @@ class Session:
         else:
             peer.terms_owed = False
 
-    def _greet(self, packet: Packet, peer: Peer, theirs: bytes, answered: bytes, now: float) -> None:
-        """A hello. The channel is made once the other side has answered this life of ours, so old hellos change nothing."""
-        header, body = packet.content[: _HEADER.size], packet.content[_HEADER.size :]
-        if len(body) != _HELLO_BYTES:
+    def _hear(self, packet: Packet, peer: Peer, kind: int, theirs: bytes, number: int, now: float) -> None:
+        """An announcement. What an earlier life said, and what was heard already, changes nothing."""
+        if not has_possible_size(kind, packet.content):
             self.drops.count(packet.sender, "malformed")
             return
-        if theirs in peer.former:
+        lives = {each.incarnation: each for each in (peer.candidate, peer.channel) if each is not None}
+        channel = lives.get(theirs)
+        if theirs in peer.former or (channel is not None and number <= channel.announced):
             self.drops.count(packet.sender, "repeated")
             return
-        stated, signature = body[:-_SIGNATURE_BYTES], body[-_SIGNATURE_BYTES:]
-        text = _signed_text(packet.sender, self.name, header + stated)
-        if not verifies(self.pins.keys[packet.sender], _HELLO_PURPOSE, text, signature):
+        found = heard(packet.sender, self.pins.keys[packet.sender], packet.content)
+        if found is None:
             self.drops.count(packet.sender, "unauthentic")
             peer.bad_signatures += 1
-            peer.refusal_owed = theirs
+            peer.refusal_owed = _digest(packet.content)
             return
-        current = peer.channel
-        if current is not None and current.incarnation == theirs:
-            # It has not heard that we know it.
-            peer.receipt_due = now
-            peer.answering = theirs if answered != self._incarnation else None
-            peer.terms_owed = current.their_digest != self.pins.agreement_digest
-        elif answered != self._incarnation:
-            peer.answering = theirs
-        elif len(peer.former) >= _MOST_LIVES:
-            self.drops.count(packet.sender, "over-quota")
-        else:
-            self._open_channel(packet.sender, peer, theirs, stated)
-            peer.heard_at = now
+        if channel is None and found.greeting is not None:
+            channel = peer.candidate = self._channel_to(packet.sender, found.greeting)
+        # Of a life that has not said hello all that matters is that it has heard of others than this one: both say hello again.
+        peer.view, peer.viewed_at = found.view, now
+        if channel is None:
+            return
+        channel.announced, channel.announced_at = number, now
+        if kind == GOODBYE:
+            peer.has_left |= channel is peer.channel
+            peer.candidate = None if channel is peer.candidate else peer.candidate
+        elif channel is peer.channel or self._is_known_to(found, now):
+            peer.heard_at = now if self._is_in_use(packet.sender, peer, channel) else peer.heard_at
 
-    def _open_channel(self, name: str, peer: Peer, theirs: bytes, stated: bytes) -> None:
-        ephemeral, digest, exchange, voting = (stated[at : at + _KEY_BYTES] for at in range(0, len(stated), _KEY_BYTES))
+    def _is_known_to(self, found: Heard, now: float) -> bool:
+        """Whether whoever said this has heard of this life of ours."""
+        return tag_of(self._incarnation) in found.tags or found.view == self._view(now)
+
+    def _channel_to(self, name: str, greeting: Greeting) -> Channel | None:
+        """The channel between this life and that of a hello; None if its key is none."""
         try:
-            secret = peer.ephemeral.exchange(X25519PublicKey.from_public_bytes(ephemeral))
+            secret = self._ephemeral.exchange(X25519PublicKey.from_public_bytes(greeting.ephemeral))
         except ValueError:
             self.drops.count(name, "malformed")
-            return
-        if peer.channel is not None:
-            peer.former.add(peer.channel.incarnation)
-            # What the earlier life did not acknowledge goes to the new one, in the order it was said.
-            peer.waiting[:0] = [Pending(each.content, each.digest) for each in peer.channel.pending.values()]
-        sides = sorted([(self.name, self._incarnation, self.pins.agreement_digest), (name, theirs, digest)])
+            return None
+        own = agreement_tag(self.pins.agreement_digest, self._incarnation)
+        sides = sorted([(self.name, self._incarnation, own), (name, greeting.life, greeting.agreement)])
         context = hashlib.sha256(repr(sides).encode()).digest()
 
         def directed(sender: str) -> ChaCha20Poly1305:
             info = b"sudare session\x00" + sender.encode()
             return ChaCha20Poly1305(HKDF(SHA256(), 32, context, info).derive(secret))
 
-        peer.channel = Channel(theirs, directed(self.name), directed(name), digest, context)
-        peer.publics = PublicKeys(exchange, voting)
-        peer.answering, peer.receipt_due, peer.difference, peer.has_left = theirs, float("-inf"), None, False
-        peer.terms_owed = digest != self.pins.agreement_digest
+        publics = PublicKeys(greeting.exchange, greeting.signing)
+        agrees = greeting.agreement == agreement_tag(self.pins.agreement_digest, greeting.life)
+        return Channel(greeting.life, directed(self.name), directed(name), publics, agrees, context)
+
+    def _is_in_use(self, name: str, peer: Peer, channel: Channel) -> bool:
+        """Use this channel from now on, if it was not yet: its life knows this one. False if that member has begun anew too often."""
+        if channel is peer.channel:
+            return True
+        if len(peer.former) >= _MOST_LIVES:
+            self.drops.count(name, "over-quota")
+            return False
+        if peer.channel is not None:
+            peer.former.add(peer.channel.incarnation)
+            # What the earlier life did not acknowledge goes to the new one, in the order it was said.
+            peer.waiting[:0] = [Pending(each.content, each.digest) for each in peer.channel.pending.values()]
+        peer.channel, peer.candidate = channel, None
+        peer.receipt_owed, peer.receipt_due, peer.difference, peer.has_left = False, float("inf"), None, False
+        peer.terms_owed = not channel.agrees
+        return True
 
     def _heed_refusal(self, packet: Packet, peer: Peer, ours: bytes) -> None:
         header, signature = packet.content[: _HEADER.size], packet.content[_HEADER.size :]
         text = _signed_text(packet.sender, self.name, header)
-        if ours == self._incarnation and verifies(self.pins.keys[packet.sender], _REFUSAL_PURPOSE, text, signature):
+        # What it refuses is something that this life has said: a relay that speaks in our name is refused as well.
+        is_ours = ours in self._announced
+        if is_ours and verifies(self.pins.keys[packet.sender], _REFUSAL_PURPOSE, text, signature):
             peer.refuses_us = True
         else:
-            self.drops.count(packet.sender, "unauthentic" if ours == self._incarnation else "repeated")
+            self.drops.count(packet.sender, "unauthentic" if is_ours else "repeated")
 
     # How it is written
 
-    def _hello(self, receiver: str, peer: Peer, answered: bytes) -> bytes:
-        header = _HEADER.pack(_MAGIC, _HELLO, self._incarnation, answered, 0)
-        ephemeral = peer.ephemeral.public_key().public_bytes_raw()
-        content = header + ephemeral + self.pins.agreement_digest + self.publics.exchange + self.publics.signing
-        return content + self._identity.sign(_HELLO_PURPOSE, _signed_text(self.name, receiver, content))
+    def _announcement(self, kind: int, now: float) -> Announcement:
+        """A hello, beat or farewell of this moment."""
+        lives = self._named_lives(now)
+        stated = self._stated(lives) if kind == HELLO else b""
+        numbered = self._incarnation, self._view(now), self._schedule.number
+        content = announcement(self._identity, self.name, kind, *numbered, stated)
+        self._schedule.said(now, kind, lives)
+        self._announced.append(_digest(content))
+        return self._schedule.packed(kind, content)
 
-    def _refusal(self, receiver: str, theirs: bytes) -> bytes:
+    def _stated(self, lives: Iterable[bytes]) -> bytes:
+        """What a hello says: keys of this life, the agreement, and who was heard of."""
+        agreement = agreement_tag(self.pins.agreement_digest, self._incarnation)
+        keys = (
+            self._ephemeral.public_key().public_bytes_raw() + agreement + self.publics.exchange + self.publics.signing
+        )
+        return keys + b"".join(sorted(map(tag_of, lives)))
+
+    def _refusal(self, receiver: str, refused: bytes) -> bytes:
         """The one thing that is said about an error: no reason, no detail."""
-        header = _HEADER.pack(_MAGIC, _REFUSAL, self._incarnation, theirs, 0)
+        header = _HEADER.pack(MAGIC, _REFUSAL, self._incarnation, refused, 0)
         return header + self._identity.sign(_REFUSAL_PURPOSE, _signed_text(self.name, receiver, header))
 
     def _receipt(self, peer: Peer, channel: Channel) -> bytes:
@@ -400,16 +483,23 @@ class Session:
         done = sorted(channel.done)
         return self._sealed(channel, _RECEIPT, struct.pack(f"<{1 + len(done)}Q", channel.done_below, *done))
 
+    def _sealed_message(self, channel: Channel, content: bytes) -> tuple[int, bytes]:
+        return channel.sealed_count.get(_MESSAGE, 0), self._sealed(channel, _MESSAGE, content)
+
     def _sealed(self, channel: Channel, kind: int, content: bytes) -> bytes:
         counter = channel.sealed_count.get(kind, 0)
         channel.sealed_count[kind] = counter + 1
-        header = _HEADER.pack(_MAGIC, kind, self._incarnation, channel.incarnation, counter)
+        header = _HEADER.pack(MAGIC, kind, self._incarnation, channel.incarnation, counter)
         return header + channel.sending.encrypt(_nonce(kind, counter), content, header)
 
 
 def _nonce(kind: int, counter: int) -> bytes:
     """Every kind counts for itself, so that no nonce is used twice under a key."""
     return struct.pack("<IQ", kind, counter)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()[:LIFE_BYTES]
 
 
 def _named(text: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, NamedTuple, Protocol
 
 from sudare.consortium.network.dropped_messages import Drops
@@ -20,6 +21,14 @@ class Packet(NamedTuple):
     content: bytes
 
 
+class Announcement(NamedTuple):
+    """The same bytes for all others. A carrier may keep them for so long, to carry several at once; of a sender's hellos the last is enough, and so of the rest."""
+
+    content: bytes
+    is_hello: bool
+    within_seconds: float
+
+
 class Transport(Protocol):
     """One member's way to the others."""
 
@@ -33,6 +42,9 @@ class Transport(Protocol):
 
     def send(self, receiver: str, content: bytes) -> None:
         """Hand the bytes over. They may never arrive, and no error is raised then."""
+
+    def announce(self, announcement: Announcement, receivers: Collection[str]) -> None:
+        """Hand the same bytes over for all of these. They may never arrive, and no error is raised then."""
 
     def receive(self, timeout_seconds: float) -> Packet | None:
         """The next packet, or None if none came in time."""

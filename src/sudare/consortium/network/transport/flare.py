@@ -11,15 +11,24 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
 from sudare.consortium.agreement.document_fields import host_and_port
 from sudare.consortium.network.dropped_messages import Drops
-from sudare.consortium.network.transport.base import ARRIVED, MOST_PACKET_BYTES, Packet
+from sudare.consortium.network.transport.announcement_board import AnnouncementBoard, announcements_in, posted
+from sudare.consortium.network.transport.base import ARRIVED, MOST_PACKET_BYTES, Announcement, Packet
 from sudare.consortium.network.transport.certificates import common_name, kit_files
-from sudare.consortium.network.transport.message_filter import CHANNEL, ENCODING, RELAY, TOPIC
+from sudare.consortium.network.transport.message_filter import (
+    ANNOUNCEMENT,
+    BULLETIN,
+    CHANNEL,
+    ENCODING,
+    RELAY,
+    TOPIC,
+)
 from sudare.consortium.network.transport.queues import FairQueue, Limits
 from sudare.errors import ExtraMissing, InvalidParameter, NotConnected
 from sudare.files import make_private_folder, new_private_folder, remove_folder, write_new
@@ -54,8 +63,13 @@ class CellTransport:
     def send(self, receiver: str, content: bytes) -> None:
         """Hand over to the thread for this receiver: one that cannot be reached holds up nobody else."""
         if receiver not in self._senders:
-            self._senders[receiver] = _Sender(self.cell, self._address_of(receiver), self._seal)
+            self._senders[receiver] = _Sender(self.cell, self._address_of(receiver), TOPIC, self._seal)
         self._senders[receiver].put(content)
+
+    def announce(self, announcement: Announcement, receivers: Collection[str]) -> None:
+        """Send to each: FLARE's own server passes on nothing but messages to one."""
+        for receiver in receivers:
+            self.send(receiver, announcement.content)
 
     def receive(self, timeout_seconds: float) -> Packet | None:
         """The next packet."""
@@ -84,9 +98,12 @@ class CellTransport:
         elif sender not in self._heard and len(self._heard) >= _MOST_HEARD:
             self.drops.count(sender, "unknown-sender")
         else:
-            self._heard.add(sender)
-            for name in self._arrived.put(sender, Packet(sender, bytes(content)), len(content)):
-                self.drops.count(name, "over-quota")
+            self._take_from(sender, bytes(content))
+
+    def _take_from(self, sender: str, content: bytes) -> None:
+        self._heard.add(sender)
+        for name in self._arrived.put(sender, Packet(sender, content), len(content)):
+            self.drops.count(name, "over-quota")
 
 
 def _sender_of(message: Any) -> str:
@@ -112,7 +129,15 @@ class FlareTransport(CellTransport):
         cell = _cell(name, relay, kit_files(kit, "client"), name, {RELAY: host}, peers)
         self._folder = closed_folder(folder)
         super().__init__(name, cell, lambda receiver: receiver, seal=True)
+        self._peers = peers
+        # What is for all is signed and holds no secret; the relay passes it on, so that it cannot be sealed for one.
+        self._to_all = _Sender(cell, RELAY, ANNOUNCEMENT, False)
+        cell.register_request_cb(CHANNEL, BULLETIN, self._take_bulletin)
         cell.start()
+
+    def announce(self, announcement: Announcement, receivers: Collection[str]) -> None:
+        """Send once, to the relay, which passes it on to all others."""
+        self._to_all.put(posted(announcement))
 
     def reaches_relay(self) -> bool:
         """Whether the line to the relay is up."""
@@ -120,16 +145,23 @@ class FlareTransport(CellTransport):
 
     def close(self) -> None:
         """Say goodbye to the relay."""
+        self._to_all.stop()
         super().close()
         _stop(self.cell)
         remove_folder(self._folder)
+
+    def _take_bulletin(self, message: Any) -> None:
+        """Announcements as a relay passes them on. Who said them, their signatures tell."""
+        for name, content in announcements_in(message.payload):
+            if name != self.name and (self._peers is None or name in self._peers):
+                self._take_from(name, content)
 
 
 class _Sender:
     """A thread that sends to one member: the first message waits for its certificate, and an absent one takes seconds."""
 
-    def __init__(self, cell: Any, receiver: str, seal: bool) -> None:
-        self._cell, self._receiver, self._seal = cell, receiver, seal
+    def __init__(self, cell: Any, receiver: str, topic: str, seal: bool) -> None:
+        self._cell, self._receiver, self._topic, self._seal = cell, receiver, topic, seal
         self._unsent: FairQueue[bytes] = FairQueue(_UNSENT)
         self._thread = threading.Thread(target=self._run, name=f"to {receiver}", daemon=True)
         self._thread.start()
@@ -151,7 +183,7 @@ class _Sender:
                 continue
             try:
                 self._cell.fire_and_forget(
-                    CHANNEL, TOPIC, self._receiver, Message(payload=content), secure=self._seal, optional=True
+                    CHANNEL, self._topic, self._receiver, Message(payload=content), secure=self._seal, optional=True
                 )
             except (RuntimeError, ValueError, OSError):
                 # No certificate from the receiver yet, or no line: the packet is lost, which the session expects.
@@ -167,6 +199,10 @@ class FlareRelay:
         _check_is_free(_address(listen))
         self._cell = _cell(RELAY, listen, kit_files(kit, "server"), common_name(kit, "server"), {}, None)
         self._folder = closed_folder(None)
+        self._board = AnnouncementBoard()
+        self._changed, self._is_open = threading.Condition(), True
+        self._cell.register_request_cb(CHANNEL, ANNOUNCEMENT, self._take)
+        self._passing_on = threading.Thread(target=self._pass_on, name="announcements", daemon=True)
 
     @property
     def cell(self) -> Any:
@@ -176,6 +212,7 @@ class FlareRelay:
     def start(self) -> None:
         """Listen."""
         self._cell.start()
+        self._passing_on.start()
 
     def connected(self) -> frozenset[str]:
         """Members whose line is up."""
@@ -189,8 +226,34 @@ class FlareRelay:
 
     def close(self) -> None:
         """Stop listening."""
+        with self._changed:
+            self._is_open = False
+            self._changed.notify()
         _stop(self._cell)
         remove_folder(self._folder)
+
+    def _take(self, message: Any) -> None:
+        """Something that a member says to all others, by the line of that member."""
+        with self._changed:
+            if self._board.put(_sender_of(message), bytes(message.payload), time.monotonic()):
+                self._changed.notify()
+            else:
+                self.drops.count(_sender_of(message), "malformed")
+
+    def _pass_on(self) -> None:
+        """Bulletins to all whose line is up, until the relay is closed."""
+        from nvflare.fuel.f3.message import Message
+
+        while self._is_open:
+            with self._changed:
+                self._changed.wait(min(self._board.next_due() - time.monotonic(), _LOOK_SECONDS))
+                bulletins = self._board.due(self.connected(), time.monotonic())
+            for receiver, content in bulletins:
+                try:
+                    self._cell.fire_and_forget(CHANNEL, BULLETIN, receiver, Message(payload=content), optional=True)
+                except (RuntimeError, ValueError, OSError):
+                    # Its line has gone: members say again what others have not heard.
+                    continue
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -1,7 +1,7 @@
 """Which of FLARE's messages a cell of ours takes: a short list, and what is not on it is refused before anything is decoded.
 
 FLARE decodes a payload before it looks for whoever wants it, and its decoder writes files. So a message is decision_on by its headers alone: a
-member takes packets of bytes and certificates, a relay passes on the same and decodes nothing. Headers that are not needed are taken
+member takes packets of bytes and certificates, a relay passes on the same, and announcements to all, and decodes nothing. Headers that are not needed are taken
 away, because FLARE acts upon some of them (it connects to an address in one, and keeps statistics by the words in others).
 """
 
@@ -16,16 +16,21 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from sudare.consortium.network.dropped_messages import Reason
+from sudare.consortium.network.transport.announcement_board import MOST_ANNOUNCEMENT_BYTES, MOST_BULLETIN_BYTES
 from sudare.consortium.network.transport.base import MOST_PACKET_BYTES
 
 CHANNEL: Final = "sudare"
 TOPIC: Final = "packet"
+ANNOUNCEMENT: Final = "announcement"
+BULLETIN: Final = "bulletin"
 REFUSED: Final = "refused"
 RELAY: Final = "server"
 _CERTIFICATES: Final = ("credential_manager", "key_exchange")
 _GOODBYE: Final = ("cellnet.channel", "bye")
 _PACKET: Final = (CHANNEL, TOPIC)
 _REFUSAL: Final = (REFUSED, REFUSED)
+_ANNOUNCEMENT: Final = (CHANNEL, ANNOUNCEMENT)
+_BULLETIN: Final = (CHANNEL, BULLETIN)
 
 # FLARE's seal around a packet, and more.
 MOST_PAYLOAD_BYTES: Final = MOST_PACKET_BYTES + (1 << 12)
@@ -116,6 +121,8 @@ class MemberRules:
                 # It comes with the exchange that this member's own packets begin; the session sends this packet again.
                 reason = "no-certificate"
             return FilterDecision(found, reason)
+        if kind == "req" and place == _BULLETIN and origin == RELAY:
+            return FilterDecision(found, clear_bytes_fault(found, payload, MOST_BULLETIN_BYTES))
         if place == _CERTIFICATES and kind in ("req", "reply") and payload:
             return self._with_certificates(found, payload)
         if kind in ("reply", "return") and not payload and place in (_CERTIFICATES, _GOODBYE, _REFUSAL, (None, None)):
@@ -148,6 +155,8 @@ class RelayRules:
         if found[ORIGIN] != neighbour:
             return FilterDecision(found, "unauthentic")
         kind, place = found[TYPE], (found.get(ON_CHANNEL), found.get(ON_TOPIC))
+        if found[DESTINATION] == self.name and kind == "req" and place == _ANNOUNCEMENT:
+            return FilterDecision(found, clear_bytes_fault(found, payload, MOST_ANNOUNCEMENT_BYTES))
         if found[DESTINATION] == self.name:
             admitted = kind in ("req", "reply") and not payload and place in (_GOODBYE, _REFUSAL)
             return FilterDecision({**found, ENCODING: "none", SECURE: False}, None if admitted else "not-admitted")
@@ -168,6 +177,15 @@ def sealed_packet_fault(headers: Mapping[str, Any], payload: object) -> Reason |
     if headers.get(SECURE) is not True or headers.get(ENCRYPTED) is not True or CLEAR_BYTES not in headers:
         return "unauthentic"
     return "too-large" if len(payload) > MOST_PAYLOAD_BYTES else None
+
+
+def clear_bytes_fault(headers: Mapping[str, Any], payload: object, most_bytes: int) -> Reason | None:
+    """Why a payload is not so many bytes, without FLARE's seal, that nobody answers; None if it is."""
+    if headers.get(ENCODING) != "bytes" or not isinstance(payload, bytes | bytearray | memoryview):
+        return "not-bytes"
+    if headers.get(SECURE) or headers.get(ENCRYPTED) or headers.get(EXPECTS_REPLY):
+        return "not-admitted"
+    return "too-large" if len(payload) > most_bytes else None
 
 
 _SECTION: Final = struct.Struct(">BBQ")
