@@ -13,7 +13,7 @@ from sudare.consortium.network.transport.base import Packet
 from sudare.consortium.node import pins_of
 from tests.consortium.clinics import IDENTITIES
 
-HELLO, MESSAGE, RECEIPT, TERMS, REFUSAL, GOODBYE = range(1, 7)
+HELLO, MESSAGE, RECEIPT, TERMS, REFUSAL = range(1, 6)
 
 
 class HostileMember:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,8 @@ from typing import Protocol
 
 from sudare.consortium.network.message_dispatch import MessageDispatcher
 from sudare.consortium.network.transport.base import Packet
+
+_TICK_SECONDS = 0.25
 
 
 class PacketCarrier(Protocol):
@@ -39,6 +42,7 @@ class _Member:
     start: Callable[[float], MessageDispatcher]
     dispatcher: MessageDispatcher | None = None
     wakes_at: float = 0.0
+    ticks_at: float = 0.0
     lives: int = 0
 
 
@@ -114,7 +118,7 @@ class SimulatedNetwork:
         for receiver, content in member.dispatcher.due(self.now):
             for time, arriving in self._network.carried(name, receiver, content, self.now):
                 self.at(time, partial(self._arrive, receiver, Packet(name, arriving)))
-        wakes_at = member.dispatcher.session.next_due(self.now)
+        wakes_at = min(member.dispatcher.session.next_due(self.now), member.ticks_at)
         if not self.now < member.wakes_at <= wakes_at:
             member.wakes_at = max(wakes_at, self.now + 1e-6)
             self.at(member.wakes_at, partial(self._wake, name, member.lives))
@@ -128,4 +132,10 @@ class SimulatedNetwork:
         member = self._members[name]
         dispatcher = member.dispatcher
         if dispatcher is not None and member.lives == life:
-            self._alive(name, lambda: dispatcher.tick(self.now))
+            self._alive(name, lambda: self._tick(member, dispatcher))
+
+    def _tick(self, member: _Member, dispatcher: MessageDispatcher) -> None:
+        """Look at who is there, as often as the loop of a node does, whatever else it woke up for."""
+        if self.now >= member.ticks_at:
+            member.ticks_at = (math.floor(self.now / _TICK_SECONDS + 1e-6) + 1) * _TICK_SECONDS
+            dispatcher.tick(self.now)

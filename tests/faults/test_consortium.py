@@ -396,7 +396,7 @@ def test_bytes_that_are_no_envelope_are_counted_and_never_asked_for_again() -> N
         assert dispatcher is not None
         dispatcher.session.post(consortium.names[0], b"nonsense")
 
-    consortium.simulation.at(0.5, babble)
+    consortium.simulation.at(0.0, babble)
     assert consortium.run()
     check_everyone_right(consortium)
     dispatchers = [consortium.simulation.dispatcher(name) for name in consortium.names]

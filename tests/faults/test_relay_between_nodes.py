@@ -6,6 +6,7 @@ Time is virtual. Every run ends: those who finish have the same exact totals, an
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -246,7 +247,8 @@ def test_a_relay_says_that_an_attempt_was_given_up_and_that_its_folder_is_old() 
 
 @pytest.mark.parametrize("restart_seconds", [1.0, math.inf], ids=["restarted", "for ever"])
 def test_a_member_killed_at_some_of_its_packets(restart_seconds: float) -> None:
-    for number in range(18, 60, 14):
+    # It has said hello to all by its twentieth packet.
+    for number in range(22, 60, 14):
         network = KillingNetwork("member-01", number)
         consortium = relayed(network, restart_seconds=restart_seconds)
         staying = [name for name in consortium.names if restart_seconds == 1.0 or name != "member-01"]
@@ -425,7 +427,8 @@ def test_keys_that_no_sum_can_be_made_with_are_not_kept() -> None:
     def lie() -> None:
         dispatcher = consortium.simulation.dispatcher(RELAY_NAME)
         assert dispatcher is not None
-        dispatcher.session.publics = copied
+        # A life whose first hello has them: those of a later one would not be looked at.
+        dispatcher.session.publics, dispatcher.session._incarnation = copied, os.urandom(16)
 
     consortium.simulation.at(0.0, lie)
     consortium.run(600.0)

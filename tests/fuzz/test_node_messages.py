@@ -20,8 +20,9 @@ import pytest
 from sudare.consortium import LearningTask, ModelsTask, ScalerTask
 from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.event_log import EventLog
+from sudare.consortium.network.announcements import BEAT, HEADER, MAGIC
 from sudare.consortium.network.message_dispatch import HELD, STOP, Envelope, drive
-from sudare.consortium.network.session import _HEADER, _MAGIC, Session
+from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.base import Packet
 from sudare.consortium.node import Node
 from sudare.consortium.tasks.sum_runner import Total
@@ -48,7 +49,7 @@ from sudare.sums.messages import (
 )
 from sudare.sums.statements import KINDS, Statement
 from sudare.sums.wire import packed
-from tests.adversary.hostile_member import GOODBYE, HELLO, MESSAGE, RECEIPT, REFUSAL, TERMS, HostileMember
+from tests.adversary.hostile_member import HELLO, MESSAGE, RECEIPT, REFUSAL, TERMS, HostileMember
 from tests.consortium.clinics import IDENTITIES, founded, node_of
 from tests.consortium.local_transport import LocalHub, LocalTransport
 
@@ -183,7 +184,7 @@ class Babble:
     def sealed(self, member: HostileMember) -> bytes:
         """Under the right keys."""
         draw = self.random
-        kind = draw.choice([MESSAGE] * 12 + [RECEIPT, RECEIPT, TERMS, HELLO, REFUSAL, 0, 7, 255])
+        kind = draw.choice([MESSAGE] * 12 + [RECEIPT, RECEIPT, TERMS, HELLO, BEAT, REFUSAL, 0, 8, 255])
         contents: dict[int, Callable[[], bytes]] = {
             MESSAGE: draw.choice([self.envelope, self.envelope, self.envelope, self.value, self.bomb]),
             RECEIPT: lambda: (
@@ -200,7 +201,7 @@ class Babble:
         """Under no keys: noise, replays, and packets that were changed on the way."""
         draw = self.random
         fields = draw.randrange(256), draw.randbytes(16), draw.randbytes(16), draw.getrandbits(64)
-        header = _HEADER.pack(_MAGIC, *fields)
+        header = HEADER.pack(MAGIC, *fields)
         choices = [draw.randbytes(draw.randrange(300)), header + draw.randbytes(draw.randrange(300)), header[:9]]
         if self.recorded:
             real = draw.choice(self.recorded)
@@ -244,9 +245,9 @@ class Telephone(HostileMember):
         return self.session._peers["east"].channel
 
     def greet(self) -> None:
-        """Hellos to all, until the victim has a channel with this member."""
+        """Hellos to all, until the victim has heard this one: what is sealed after that opens the channel there."""
         end = time.monotonic() + 60.0
-        while self.channel is None or not self.channel.confirmed:  # type: ignore[attr-defined]
+        while self.channel is None:
             assert time.monotonic() < end
             for receiver, content in self.session.due(time.monotonic()):
                 self.transport.send(receiver, content)
@@ -289,7 +290,7 @@ def besieged(tmp_path: Path, count: int, seed: int) -> None:
                 waiting.put("nobody", Packet("nobody", babble.unsealed()), 300)
             if number % 1_000 == 999:
                 # Another life of the same member, now and then after a goodbye.
-                west.send(west.sealed(GOODBYE, b""))
+                west.send(west.session.farewell(time.monotonic()).content)
                 west.session = HostileMember.among("west", east.node).session
                 west.greet()
             if len(waiting) > 1_000:

@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sudare.consortium.agreement.agreement import Agreement
-from sudare.consortium.agreement.approvals import permit, required
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.member_settings import Member, TransportSettings
 from sudare.consortium.agreement.signed_statements import KeysInForce, check_is_key_of
@@ -30,13 +30,12 @@ from sudare.consortium.network.session import PinnedAgreement, Session
 from sudare.consortium.network.transport.base import Transport
 from sudare.consortium.node_request_files import REQUESTS, RUN, STATES, WITHDRAW, states_of
 from sudare.consortium.tasks.definitions import Task
-from sudare.consortium.tasks.release_exchange import ReleaseExchange
-from sudare.consortium.tasks.sum_runner import SumRunner
-from sudare.consortium.tasks.task_activities import TaskEnvironment, activity_of
-from sudare.consortium.tasks.task_results import write_results
 from sudare.errors import InvalidParameter, KeyRevoked, NotApproved, NotConnected, SudareError
 from sudare.files import check_unshared, held_alone, make_private_folder, write_atomically
 from sudare.sums.context import RELAY_NAME
+
+if TYPE_CHECKING:
+    from sudare.consortium.tasks.task_activities import TaskEnvironment
 
 _LOOK_SECONDS: Final = 0.5
 _SETTLE_SECONDS: Final = 30.0
@@ -97,10 +96,7 @@ class Node:
         pins = pins_of(self.agreement, keys)
         session = Session(self.member.name, identity, sum_keys.public, pins, self._beat_seconds)
         self.dispatcher = MessageDispatcher(session, [task.name for task in self.agreement.tasks])
-        of_members = {name: keys[name] for name in self.agreement.member_names}
-        self._environment = TaskEnvironment(
-            self.member, self.agreement, identity, sum_keys, of_members, self._keys.for_sums, session
-        )
+        self._sum_keys, self._pinned_keys = sum_keys, {name: keys[name] for name in self.agreement.member_names}
         self._workers = ThreadPoolExecutor(1, thread_name_prefix="prepare")
         self._looked_at, self._started_at = float("-inf"), self.clock()
         self._present: frozenset[str] = frozenset()
@@ -150,6 +146,25 @@ class Node:
             "held_bytes": self.dispatcher.held_bytes,
             "tasks": {name: each.state for name, each in list(self.task_runs.items())},
         }
+
+    # What tasks compute with is loaded by the first of them, beside the loop: a node that waits does without
+
+    @cached_property
+    def _environment(self) -> TaskEnvironment:
+        from sudare.consortium.tasks.task_activities import TaskEnvironment
+
+        keys = self._sum_keys, self._pinned_keys, self._keys.for_sums
+        return TaskEnvironment(self.member, self.agreement, self.identity, *keys, self.dispatcher.session)
+
+    def _prepared(self, task: Task) -> Activity:
+        from sudare.consortium.tasks.task_activities import activity_of
+
+        return activity_of(task, self._environment)
+
+    def _results_of(self, task: Task, activity: Activity) -> list[Path]:
+        from sudare.consortium.tasks.task_results import write_results
+
+        return write_results(task, activity, self._environment)
 
     # Looking after the tasks, a few times a second
 
@@ -202,6 +217,8 @@ class Node:
             self._fail(run, unexpected(error))
 
     def _ask_steward(self, run: TaskRun) -> None:
+        from sudare.consortium.agreement.approvals import permit, required
+
         task = run.task
         try:
             permit(self.member, self.agreement, task)
@@ -211,7 +228,7 @@ class Node:
         if required(self.member, task):
             self.log.write("task-approved", task=task.name)
         run.state = "preparing"
-        run.prepared = self._workers.submit(activity_of, task, self._environment)
+        run.prepared = self._workers.submit(self._prepared, task)
 
     def _handle_not_approved(self, run: TaskRun, error: NotApproved) -> None:
         from sudare.consortium.agreement.approvals import Approvals
@@ -243,11 +260,13 @@ class Node:
         elif activity.finished:
             run.state = "writing results"
             # Beside the loop, so that the others go on hearing of this member.
-            run.written = self._workers.submit(write_results, run.task, activity, self._environment)
+            run.written = self._workers.submit(self._results_of, run.task, activity)
         elif now - run.began_at > self.agreement.deadlines.task_seconds:
             activity.stop(NotConnected("The task was not finished in the agreed time.", NotConnected.help))
 
     def _finish(self, run: TaskRun, files: list[Path], now: float) -> None:
+        from sudare.consortium.tasks.sum_runner import SumRunner
+
         activity, name = run.activity, run.task.name
         run.files, run.state = tuple(files), "finished"
         remember_head(self.member, self.member.ledger())
@@ -258,6 +277,8 @@ class Node:
 
     def _handle_withdrawals(self, run: TaskRun) -> None:
         """This member's release is taken back where that was asked for; what others took back is forgotten here too."""
+        from sudare.consortium.tasks.release_exchange import ReleaseExchange
+
         activity = run.activity
         if not isinstance(activity, ReleaseExchange):
             return
@@ -271,7 +292,7 @@ class Node:
                 path.unlink(missing_ok=True)
                 self.log.write("release-withdrawn", task=run.task.name, peer=path.stem)
                 self.tell(f"task '{run.task.name}': the release of '{path.stem}' was withdrawn")
-            run.files = tuple(write_results(run.task, activity, self._environment))
+            run.files = tuple(self._results_of(run.task, activity))
             self._write_states()
 
     def _fail(self, run: TaskRun, error: SudareError) -> None:

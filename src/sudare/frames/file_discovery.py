@@ -14,7 +14,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
-import pyarrow.fs
 
 from sudare.errors import SourceUnreadable
 from sudare.frames.addresses import WILDCARD, ObjectAddress, is_address
@@ -90,6 +89,8 @@ def objects_at(address: ObjectAddress, filesystem: Any = None) -> list[DataFile]
 
 def _listed(store: Any, path: str) -> list[str]:
     """The paths of the files that a path or pattern in a store stands for."""
+    import pyarrow.fs
+
     info = store.get_file_info(path)
     if info.type == pyarrow.fs.FileType.File:
         return [path]
@@ -139,6 +140,8 @@ def _state(file: DataFile) -> Any:
 
 def opened_store(address: ObjectAddress) -> tuple[Any, str]:
     """A file system that reads the store, and where the place of the address is in it."""
+    import pyarrow.fs
+
     if address.store == "memory":
         fsspec = optional_package(
             "fsspec",
@@ -152,6 +155,8 @@ def opened_store(address: ObjectAddress) -> tuple[Any, str]:
 
 def file_system(given: Any) -> Any:
     """A file system of pyarrow, from one of its own or one of fsspec."""
+    import pyarrow.fs
+
     if isinstance(given, pyarrow.fs.FileSystem):
         return given
     made = attempt(lambda: pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(given)))

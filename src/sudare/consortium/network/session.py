@@ -60,10 +60,9 @@ from sudare.sums.context import RELAY_NAME
 from sudare.sums.keys import PublicKeys
 
 _MESSAGE, _RECEIPT, _TERMS, _REFUSAL = range(2, 6)
-_HEADER: Final = HEADER
 _REFUSAL_PURPOSE: Final = "refusal"
 _TAG_BYTES: Final = 16
-MOST_MESSAGE_BYTES: Final = MOST_PACKET_BYTES - _HEADER.size - _TAG_BYTES
+MOST_MESSAGE_BYTES: Final = MOST_PACKET_BYTES - HEADER.size - _TAG_BYTES
 _MOST_TERMS_BYTES: Final = 1 << 23
 # What may follow the header, by kind.
 _MOST_BYTES: Final = {
@@ -304,14 +303,14 @@ class Session:
 
     def receive(self, packet: Packet, now: float) -> Delivery | None:
         """A message that is new, or None: hellos, receipts, repetitions and whatever cannot be believed end here."""
-        peer, size = self._peers.get(packet.sender), len(packet.content) - _HEADER.size
+        peer, size = self._peers.get(packet.sender), len(packet.content) - HEADER.size
         if peer is None:
             self.drops.count(packet.sender, "unknown-sender")
             return None
         if size < 0:
             self.drops.count(packet.sender, "malformed")
             return None
-        magic, kind, theirs, ours, counter = _HEADER.unpack_from(packet.content)
+        magic, kind, theirs, ours, counter = HEADER.unpack_from(packet.content)
         if magic != MAGIC and magic.startswith(FAMILY) and magic[len(FAMILY) :].isdigit():
             peer.other_version = int(magic[len(FAMILY) :])
             self.drops.count(packet.sender, "other-version")
@@ -337,7 +336,7 @@ class Session:
     def _opened(
         self, packet: Packet, peer: Peer, channel: Channel, kind: int, counter: int, now: float
     ) -> Delivery | None:
-        header, sealed = packet.content[: _HEADER.size], packet.content[_HEADER.size :]
+        header, sealed = packet.content[: HEADER.size], packet.content[HEADER.size :]
         if kind == _MESSAGE and not channel.is_new(counter):
             # Its receipt may have been lost.
             if counter < channel.done_below or counter in channel.done:
@@ -443,7 +442,7 @@ class Session:
         return True
 
     def _heed_refusal(self, packet: Packet, peer: Peer, ours: bytes) -> None:
-        header, signature = packet.content[: _HEADER.size], packet.content[_HEADER.size :]
+        header, signature = packet.content[: HEADER.size], packet.content[HEADER.size :]
         text = _signed_text(packet.sender, self.name, header)
         # What it refuses is something that this life has said: a relay that speaks in our name is refused as well.
         is_ours = ours in self._announced
@@ -474,7 +473,7 @@ class Session:
 
     def _refusal(self, receiver: str, refused: bytes) -> bytes:
         """The one thing that is said about an error: no reason, no detail."""
-        header = _HEADER.pack(MAGIC, _REFUSAL, self._incarnation, refused, 0)
+        header = HEADER.pack(MAGIC, _REFUSAL, self._incarnation, refused, 0)
         return header + self._identity.sign(_REFUSAL_PURPOSE, _signed_text(self.name, receiver, header))
 
     def _receipt(self, peer: Peer, channel: Channel) -> bytes:
@@ -489,7 +488,7 @@ class Session:
     def _sealed(self, channel: Channel, kind: int, content: bytes) -> bytes:
         counter = channel.sealed_count.get(kind, 0)
         channel.sealed_count[kind] = counter + 1
-        header = _HEADER.pack(MAGIC, kind, self._incarnation, channel.incarnation, counter)
+        header = HEADER.pack(MAGIC, kind, self._incarnation, channel.incarnation, counter)
         return header + channel.sending.encrypt(_nonce(kind, counter), content, header)
 
 

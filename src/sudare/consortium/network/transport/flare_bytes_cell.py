@@ -13,10 +13,12 @@ import threading
 from collections.abc import Collection, Iterator
 from typing import Any, ClassVar, Final
 
+from nvflare.fuel.f3 import communicator
 from nvflare.fuel.f3.cellnet.core_cell import CoreCell
 from nvflare.fuel.f3.cellnet.defs import InvalidRequest
 from nvflare.fuel.f3.cellnet.utils import make_reply
 from nvflare.fuel.f3.drivers.grpc.qq import QueueClosed
+from nvflare.fuel.f3.drivers.grpc_driver import GrpcDriver
 
 from sudare.consortium.network.dropped_messages import Drops
 from sudare.consortium.network.transport.message_filter import (
@@ -82,6 +84,7 @@ class BytesCell(CoreCell):
         # Cells that FLARE finds here get messages from each other directly.
         self.ALL_CELLS: dict[str, CoreCell] = {}
         self.by_name[name] = self
+        _load_driver()
         super().__init__(
             name,
             f"grpc://{address}",
@@ -195,6 +198,14 @@ class BytesCell(CoreCell):
             return add(driver, mode, params, secure, start)
 
         self.communicator.add_connector_advanced = added
+
+
+def _load_driver() -> None:
+    """Load FLARE's driver for gRPC, the only one that is used: it would load all, with the packages that they need."""
+    if getattr(communicator, "driver_loaded", True):
+        return
+    communicator.driver_mgr.register(GrpcDriver)
+    communicator.driver_loaded = True
 
 
 class _Lines:
