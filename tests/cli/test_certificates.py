@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sudare.cli.certificate_expiry import WARNING_DAYS, expiry_lines, kit_days_left
+from sudare.consortium.certificate_expiry import WARNING_DAYS, expiry_lines, kit_days_left
 from sudare.consortium.network.transport import certificates
 from sudare.consortium.network.transport.certificates import days_left, write_kits
 from sudare.errors import NotConnected

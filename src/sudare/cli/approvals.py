@@ -10,13 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from sudare.cli.answers import AsJson, DryRun, answer, reported
-from sudare.cli.certificate_expiry import expiry_lines, kit_days_left
 from sudare.cli.key_files import MemberFile
-from sudare.cli.sums import sums_lines, sums_values
+from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left
+from sudare.consortium.sum_terms import sums_lines, sums_values
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
-    from sudare.consortium import Agreement, DictionaryTask, Member, Task
+    from sudare.consortium import Task
     from sudare.privacy.account_balance import Amount
 
 TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A task of the agreement, by its name.")]
@@ -51,6 +51,7 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
     """How things stand: whether the agreement is in force, what waits for the steward, and what is left of the budget."""
     from sudare.consortium import DictionaryTask, Member, signature_status
     from sudare.consortium.node_request_files import states_of
+    from sudare.consortium.task_decisions import budget_left, noisy_totals, shown_totals, task_values
 
     own = Member.load(member)
     agreement = own.agreement()
@@ -58,16 +59,18 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
     at_node = states_of(own)
     tasks = [
         {
-            **_task_values(own, agreement, each.name),
+            **task_values(own, agreement, each.name),
             "node": str(at_node.get(each.name, {}).get("state", "")),
             "error": at_node.get(each.name, {}).get("error"),
         }
         for each in agreement.tasks
     ]
-    left = _budget_left(own)
-    disclosed = [known for each in agreement.tasks if (known := _shown(own, agreement, each.name)) is not None]
+    left = budget_left(own)
+    disclosed = [known for each in agreement.tasks if (known := shown_totals(own, agreement, each.name)) is not None]
     noisy = [
-        _noisy(own, agreement, each) for each in agreement.tasks if isinstance(each, DictionaryTask) and each.is_private
+        noisy_totals(own, agreement, each)
+        for each in agreement.tasks
+        if isinstance(each, DictionaryTask) and each.is_private
     ]
     kit = own.transport.kit
     values = {
@@ -102,24 +105,13 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
 def _decide(
     name: str, verdict: Literal["approved", "denied"], reason: str, file: Path, dry_run: bool, as_json: bool
 ) -> None:
-    from sudare.consortium import Approvals, Member
-    from sudare.consortium.agreement.approvals import exceeded_bound, is_used
-    from sudare.consortium.tasks.task_account import run_already
-    from sudare.consortium.tasks.task_costs import cost_at
-    from sudare.privacy.account_balance import Amount
+    from sudare.consortium import Member
+    from sudare.consortium.task_decisions import decide_task
 
     own = Member.load(file)
     agreement = own.agreement()
-    task = agreement.task(name)
-    approvals = Approvals(own.state_folder)
-    before = approvals.state(agreement, task).state
-    if verdict == "approved" and is_used(own, agreement, task):
-        raise run_already(name)
-    # What is approved is what the run will cost; to deny it, nobody needs to know.
-    cost = cost_at(own, agreement, task) if verdict == "approved" else _known_cost(own, agreement, task)
-    amount = Amount(0.0, 0.0) if cost is None else cost
-    if not dry_run:
-        approvals.decide(agreement, task, verdict, reason, cost=amount)
+    decided = decide_task(own, name, verdict, reason, dry_run=dry_run)
+    task, before, amount, bound = decided.task, decided.before, decided.cost, decided.exceeded_bound
     values = {
         "task": name,
         "before": before,
@@ -131,7 +123,6 @@ def _decide(
     lines = [f"{name}: {_word(before)} → {verdict}. {_cost_text(task, amount)}"]
     if verdict == "approved":
         lines += sums_lines(agreement, [task])
-    bound = exceeded_bound(own.policy, amount)
     if verdict == "approved" and bound is not None:
         most = f"{'ε' if bound == 'most_epsilon' else 'δ'} {_number(getattr(own.policy, bound))}"
         lines.append(f"It will not run: the policy in {file} allows {most} at most.")
@@ -154,36 +145,6 @@ def _verdict(task: dict[str, Any]) -> str:
     return f"above {task['exceeded_bound']}" if task["refused_by_policy"] else _word(task["state"])
 
 
-def _task_values(own: Member, agreement: Agreement, name: str) -> dict[str, Any]:
-    from sudare.consortium import Approvals, required
-    from sudare.consortium.agreement.approvals import exceeded_bound, is_used
-    from sudare.privacy.account_balance import Amount
-
-    task = agreement.task(name)
-    decision = Approvals(own.state_folder).state(agreement, task)
-    needed = required(own, task)
-    cost = _known_cost(own, agreement, task)
-    amount = Amount(*task.cost) if cost is None else cost
-    bound = exceeded_bound(own.policy, amount)
-    return {
-        "task": name,
-        "kind": task.kind,
-        "epsilon": amount.epsilon,
-        "delta": amount.delta,
-        "agreed_epsilon": task.cost[0],
-        "agreed_delta": task.cost[1],
-        "is_planned": cost is not None,
-        "approval_required": needed,
-        "state": decision.state if needed else "not needed",
-        "who": decision.who,
-        "when": decision.when,
-        "reason": decision.reason,
-        "refused_by_policy": bound is not None,
-        "exceeded_bound": bound,
-        "used": is_used(own, agreement, task),
-    }
-
-
 def _plan_lines(tasks: list[dict[str, Any]]) -> list[str]:
     """Where what a run charges is not what the agreement says, or cannot be told."""
     lines = []
@@ -197,38 +158,8 @@ def _plan_lines(tasks: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _known_cost(own: Member, agreement: Agreement, task: Task) -> Amount | None:
-    """What a run will cost here; None where that cannot be planned, because the records cannot be read or the task cannot run."""
-    from sudare.consortium.tasks.task_costs import cost_at
-    from sudare.errors import SudareError
-    from sudare.privacy.account_balance import Amount
-
-    try:
-        cost = cost_at(own, agreement, task)
-    except SudareError:
-        return None
-    return Amount(0.0, 0.0) if cost is None else cost
-
-
 def _word(state: str) -> str:
     return "not decided" if state == "none" else "asked for" if state == "pending" else state
-
-
-def _shown(own: Member, agreement: Agreement, name: str) -> dict[str, Any] | None:
-    """What exact sums of a task have shown the others, beside how much is held here; nothing for tasks that disclosed nothing."""
-    from sudare.errors import SudareError
-    from sudare.frames import batches
-
-    agreed = [body["numbers"] for body in _entered(own, agreement, name, "disclosure")]
-    if not agreed:
-        return None
-    numbers = _dictionary_result(own, name).get("numbers")
-    columns = len(agreement.schema.features)
-    try:
-        rows = sum(batch.rows for batch in batches(own.source(), schema=agreement.schema))
-    except SudareError:
-        rows = None
-    return {"task": name, "most_numbers": agreed[-1], "numbers": numbers, "rows": rows, "columns": columns}
 
 
 def _shown_text(found: dict[str, Any]) -> str:
@@ -238,19 +169,6 @@ def _shown_text(found: dict[str, Any]) -> str:
     )
     held = "" if rows is None else f"; {rows:,} records × {columns} columns = {rows * columns:,} numbers are held here"
     return f"{found['task']} shows the others {seen}{held}."
-
-
-def _noisy(own: Member, agreement: Agreement, task: DictionaryTask) -> dict[str, Any]:
-    """What a private dictionary promises, whether it was charged here, and how many noisy totals it has shown."""
-    found = _dictionary_result(own, task.name)
-    return {
-        "task": task.name,
-        "epsilon": task.cost[0],
-        "delta": task.cost[1],
-        "charges": len(_entered(own, agreement, task.name, "charge")),
-        "sums": found.get("sums"),
-        "numbers": found.get("numbers"),
-    }
 
 
 def _noisy_text(found: dict[str, Any]) -> str:
@@ -263,30 +181,6 @@ def _noisy_text(found: dict[str, Any]) -> str:
         f"{found['task']} shows the others noisy totals and the number of all records: ε {_number(found['epsilon'])}, "
         f"δ {_number(found['delta'])} in all, towards everyone; {paid}{seen}."
     )
-
-
-def _entered(own: Member, agreement: Agreement, name: str, kind: str) -> list[dict[str, Any]]:
-    """The ledger's entries of a kind that are for a task."""
-    from sudare.consortium.tasks.task_account import entries_of, mark_of
-    from sudare.consortium.tasks.task_costs import entries_at
-
-    entries = entries_of(mark_of(agreement, name), entries_at(own))
-    return [dict(entry.body) for entry in entries if entry.kind == kind]
-
-
-def _dictionary_result(own: Member, name: str) -> dict[str, Any]:
-    """What a dictionary task has written here; empty before its end."""
-    from sudare.dictionary.member_model_file import read_document
-
-    result = own.results_folder(name) / "dictionary.json"
-    return dict(read_document(result)) if result.is_file() else {}
-
-
-def _budget_left(own: Member) -> dict[str, float] | None:
-    from sudare.consortium.tasks.task_costs import opened_account
-
-    account = opened_account(own)
-    return None if account is None else dict(account.remaining()._asdict())
 
 
 def _number(value: float) -> str:

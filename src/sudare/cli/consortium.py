@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sudare.cli.answers import AsJson, DryRun, answer, reported
-from sudare.cli.certificate_expiry import expiry_lines, kit_days_left
 from sudare.cli.consortium_blame import blame
 from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase, public_key
 from sudare.cli.options import Encoding, HasHeader, table_name
-from sudare.cli.sums import sums_lines, sums_values
+from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left
+from sudare.consortium.sum_terms import sums_lines, sums_values
 
 if TYPE_CHECKING:
     from sudare.consortium import Agreement, Budget, Deadlines, SignatureStatus, Sums

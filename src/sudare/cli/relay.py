@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli.answers import AsJson, answer, reported
-from sudare.cli.certificate_expiry import expiry_lines
 from sudare.cli.key_files import PassphraseFile, passphrase
 from sudare.cli.options import SigningKey
+from sudare.consortium.certificate_expiry import expiry_lines
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:

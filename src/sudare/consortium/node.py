@@ -100,6 +100,7 @@ class Node:
         self._workers = ThreadPoolExecutor(1, thread_name_prefix="prepare")
         self._looked_at, self._started_at = float("-inf"), self.clock()
         self._present: frozenset[str] = frozenset()
+        self._written: dict[str, Any] = {}
         self._drop_lines = DropLines()
         self._told_versions: set[str] = set()
         self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
@@ -180,13 +181,11 @@ class Node:
         for name in wanted & {task.name for task in self.agreement.tasks}:
             self._add_run(name)
         self._take_requests()
-        before = {name: each.state for name, each in self.task_runs.items()}
         for run in self.task_runs.values():
             self._advance(run, now)
-        after = {name: each.state for name, each in self.task_runs.items()}
-        if after != before or not (self.member.state_folder / STATES).exists():
+        if self._document() != self._written or not (self.member.state_folder / STATES).exists():
             self._write_states()
-        return not stay and bool(after) and all(each.is_over for each in self.task_runs.values())
+        return not stay and bool(self.task_runs) and all(each.is_over for each in self.task_runs.values())
 
     def _add_run(self, name: str) -> None:
         if name not in self.task_runs and name in {task.name for task in self.agreement.tasks}:
@@ -364,19 +363,25 @@ class Node:
                     path.unlink(missing_ok=True)
                     self.ask(task.name, withdraw=wish == WITHDRAW)
 
-    def _write_states(self) -> None:
+    def _document(self) -> dict[str, Any]:
+        """What is told of this node beside its log: who is present, and how far its tasks are."""
         states = {
             name: {
                 "state": each.state,
+                "round": _round_of(each),
                 "error": None if each.error is None else f"{type(each.error).__name__}: {each.error}",
                 "files": [os.path.relpath(path, self.member.folder) for path in each.files],
             }
             for name, each in self.task_runs.items()
         }
+        present = sorted(self._present & set(self.agreement.member_names))
+        return {"agreement": self.agreement.digest, "process": os.getpid(), "present": present, "tasks": states}
+
+    def _write_states(self) -> None:
+        self._written = self._document()
         # What an earlier process of this member said about tasks that were over then stays said.
         earlier = {name: each for name, each in states_of(self.member).items() if each["state"] in _OVER}
-        states = {**earlier, **states}
-        document = {"agreement": self.agreement.digest, "process": os.getpid(), "tasks": states}
+        document = {**self._written, "tasks": {**earlier, **self._written["tasks"]}}
         write_atomically(self.member.state_folder / STATES, json.dumps(document, indent=1).encode())
 
 
@@ -419,3 +424,9 @@ def transport_of(
         # gRPC reads an HTTP proxy, which must let CONNECT through, from this variable in small letters.
         os.environ["grpc_proxy"] = settings.proxy  # noqa: SIM112
     return FlareTransport(name, settings.kit, settings.relay, peers=peers, folder=folder)
+
+
+def _round_of(run: TaskRun) -> int | None:
+    """The round that a running task is in, from 1; None for tasks that have none."""
+    iteration = getattr(run.activity, "iteration", None) if run.state == "running" else None
+    return None if iteration is None else int(iteration) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
 from sudare.consortium.agreement.member_settings import Member
@@ -23,9 +24,30 @@ def ask_running_node(member: Member, task: str, *, withdraw: bool = False) -> No
 
 def states_of(member: Member) -> dict[str, Any]:
     """What the member's node last wrote about its tasks, by name."""
+    return dict(_told_by_node(member).get("tasks", {}))
+
+
+def present_members(member: Member) -> list[str] | None:
+    """Who was present when the member's node last looked; None where no node is running."""
+    told = _told_by_node(member)
+    return list(told.get("present", [])) if _is_alive(told.get("process")) else None
+
+
+def _told_by_node(member: Member) -> dict[str, Any]:
     try:
         found = parsed_json(bounded_bytes(member.state_folder / STATES))
     except (OSError, ValueError):
         return {}
-    tasks = found.get("tasks", {}) if found.get("agreement") == member.agreement().digest else {}
-    return dict(tasks)
+    return dict(found) if found.get("agreement") == member.agreement().digest else {}
+
+
+def _is_alive(process: object) -> bool:
+    if type(process) is not int:
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

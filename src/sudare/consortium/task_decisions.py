@@ -1,0 +1,126 @@
+"""What a steward sees and decides of an agreement's tasks: what each costs here, what it has shown others, who approved it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sudare.consortium.agreement.agreement import Agreement
+from sudare.consortium.agreement.approvals import Approvals, Verdict, exceeded_bound, is_used, required
+from sudare.consortium.agreement.member_settings import Member
+from sudare.consortium.tasks.definitions import DictionaryTask, Task
+from sudare.consortium.tasks.task_account import entries_of, mark_of, run_already
+from sudare.consortium.tasks.task_costs import cost_at, entries_at, opened_account
+from sudare.dictionary.member_model_file import read_document
+from sudare.errors import SudareError
+from sudare.frames import batches
+from sudare.privacy.account_balance import Amount
+
+
+@dataclass(frozen=True)
+class DecidedTask:
+    """A task before and after a decision: what a run costs at most, and the bound of the member's policy that it is above."""
+
+    task: Task
+    before: str
+    cost: Amount
+    exceeded_bound: str | None
+
+
+def decide_task(
+    own: Member, name: str, verdict: Verdict, reason: str, *, who: str | None = None, dry_run: bool = False
+) -> DecidedTask:
+    """Enter the steward's decision about a task, unless in a dry run. Raise NotApproved where its run was paid for already."""
+    agreement = own.agreement()
+    task = agreement.task(name)
+    approvals = Approvals(own.state_folder)
+    before = approvals.state(agreement, task).state
+    if verdict == "approved" and is_used(own, agreement, task):
+        raise run_already(name)
+    # What is approved is what the run will cost; to deny it, nobody needs to know.
+    cost = cost_at(own, agreement, task) if verdict == "approved" else known_cost(own, agreement, task)
+    amount = Amount(0.0, 0.0) if cost is None else cost
+    if not dry_run:
+        approvals.decide(agreement, task, verdict, reason, who=who, cost=amount)
+    return DecidedTask(task, before, amount, exceeded_bound(own.policy, amount))
+
+
+def task_values(own: Member, agreement: Agreement, name: str) -> dict[str, Any]:
+    """What a run of a task costs here, whether it waits for the steward, and what was decided."""
+    task = agreement.task(name)
+    decision = Approvals(own.state_folder).state(agreement, task)
+    needed = required(own, task)
+    cost = known_cost(own, agreement, task)
+    amount = Amount(*task.cost) if cost is None else cost
+    bound = exceeded_bound(own.policy, amount)
+    return {
+        "task": name,
+        "kind": task.kind,
+        "epsilon": amount.epsilon,
+        "delta": amount.delta,
+        "agreed_epsilon": task.cost[0],
+        "agreed_delta": task.cost[1],
+        "is_planned": cost is not None,
+        "approval_required": needed,
+        "state": decision.state if needed else "not needed",
+        "who": decision.who,
+        "when": decision.when,
+        "reason": decision.reason,
+        "refused_by_policy": bound is not None,
+        "exceeded_bound": bound,
+        "used": is_used(own, agreement, task),
+    }
+
+
+def known_cost(own: Member, agreement: Agreement, task: Task) -> Amount | None:
+    """What a run will cost here; None where that cannot be planned, because the records cannot be read or the task cannot run."""
+    try:
+        cost = cost_at(own, agreement, task)
+    except SudareError:
+        return None
+    return Amount(0.0, 0.0) if cost is None else cost
+
+
+def shown_totals(own: Member, agreement: Agreement, name: str) -> dict[str, Any] | None:
+    """What exact sums of a task have shown the others, beside how much is held here; nothing for tasks that disclosed nothing."""
+    agreed = [body["numbers"] for body in _entered(own, agreement, name, "disclosure")]
+    if not agreed:
+        return None
+    numbers = _dictionary_result(own, name).get("numbers")
+    columns = len(agreement.schema.features)
+    try:
+        rows = sum(batch.rows for batch in batches(own.source(), schema=agreement.schema))
+    except SudareError:
+        rows = None
+    return {"task": name, "most_numbers": agreed[-1], "numbers": numbers, "rows": rows, "columns": columns}
+
+
+def noisy_totals(own: Member, agreement: Agreement, task: DictionaryTask) -> dict[str, Any]:
+    """What a private dictionary promises, whether it was charged here, and how many noisy totals it has shown."""
+    found = _dictionary_result(own, task.name)
+    return {
+        "task": task.name,
+        "epsilon": task.cost[0],
+        "delta": task.cost[1],
+        "charges": len(_entered(own, agreement, task.name, "charge")),
+        "sums": found.get("sums"),
+        "numbers": found.get("numbers"),
+    }
+
+
+def budget_left(own: Member) -> dict[str, float] | None:
+    """What is left of the member's budget; None where it has no account yet."""
+    account = opened_account(own)
+    return None if account is None else dict(account.remaining()._asdict())
+
+
+def _entered(own: Member, agreement: Agreement, name: str, kind: str) -> list[dict[str, Any]]:
+    """The ledger's entries of a kind that are for a task."""
+    entries = entries_of(mark_of(agreement, name), entries_at(own))
+    return [dict(entry.body) for entry in entries if entry.kind == kind]
+
+
+def _dictionary_result(own: Member, name: str) -> dict[str, Any]:
+    """What a dictionary task has written here; empty before its end."""
+    result = own.results_folder(name) / "dictionary.json"
+    return dict(read_document(result)) if result.is_file() else {}
