@@ -14,6 +14,7 @@ from sudare.cli import (
 from sudare.cli import (
     audit,
     budget,
+    combine,
     consortium,
     crosstab,
     demo,
@@ -24,6 +25,7 @@ from sudare.cli import (
     node,
     page,
     perturb,
+    predict,
     reconstruct,
     relay,
     request,
@@ -82,6 +84,8 @@ app.command("reconstruct", short_help="The distribution of a column from perturb
 app.command("crosstab", short_help="Two columns against each other, from perturbed records.")(crosstab.crosstab)
 app.command("synthesize", short_help="A private synthetic table, as a signed release.")(synthesize.synthesize)
 app.command("sample", short_help="Rows of nobody, drawn from a released synthetic table.")(synthesize.sample)
+app.command("predict", short_help="What a released model says of new records.")(predict.predict)
+app.command("combine", short_help="Other members' models, weighted on own data, for oneself.")(combine.combine)
 app.command("show", short_help="The numbers of a released statistic, with intervals.")(show.show)
 app.command("inspect", short_help="The privacy card of a release.")(inspect.inspect)
 app.add_typer(budget.app, name="budget")

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sudare.cli.answers import AsJson, answer, progress, reported, write_new_private
+from sudare.cli.answers import AsJson, answer, progress, reported
 from sudare.cli.key_files import MemberFile
 from sudare.cli.options import CsvFacts, Encoding, HasHeader, TableFile, table_name, table_source
 from sudare.cli.plot_files import check_picture, draw
+from sudare.cli.prediction_files import check_rows_output, write_rows
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable
-from sudare.safe_text import spreadsheet_safe
 
 if TYPE_CHECKING:
     from sudare.dictionary import MemberModel
@@ -97,7 +97,7 @@ def score(
     It costs nothing, because nothing leaves. Ends with 0 whether or not records are above the threshold.
     """
     check_picture(plot)
-    _check_output(output)
+    check_rows_output(output)
     with progress(as_json) as tell:
         tell("opening the dictionary")
         detector, rate = _detector(task, member, model, schema, false_alarm_rate)
@@ -236,15 +236,6 @@ def _calibration(path: str | os.PathLike[str], model: MemberModel) -> Table:
     return read(path, model.columns, model.schema)
 
 
-def _check_output(output: Path | None) -> None:
-    if output is None:
-        return
-    if output.suffix not in (".csv", ".parquet"):
-        raise InvalidParameter("Scores are written to a .csv or a .parquet file.", "Name --output so.")
-    if output.exists():
-        raise InvalidParameter(f"'{output.name}' exists already.", "Move it, or choose another --output.")
-
-
 def _tell_plan(source: _Source, told: _Told, as_json: bool) -> None:
     from sudare.frames import column_types, row_count
     from sudare.schema.frame_conversion import refuse_missing_columns
@@ -281,24 +272,11 @@ def _written(found: ScoredRecords, source: _Source, told: _Told, output: Path | 
 
 def _write_scores(found: ScoredRecords, source: _Source, told: _Told, output: Path) -> None:
     """All scores in a file that only its owner may read."""
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
-
     columns: dict[str, Any] = {"row": range(1, len(found.scores) + 1)}
     if source.label is not None:
         columns["label"] = source.names
     columns |= {"score": found.scores, "above": found.scores > told.threshold, "mostly": found.columns}
-    if output.suffix == ".csv":
-        columns |= {
-            name: [spreadsheet_safe(str(text)) for text in columns[name]]
-            for name in ("label", "mostly")
-            if name in columns
-        }
-    content = pa.BufferOutputStream()
-    write = pyarrow.csv.write_csv if output.suffix == ".csv" else pyarrow.parquet.write_table
-    write(pa.table({name: pa.array(values) for name, values in columns.items()}), content)
-    write_new_private(output, content.getvalue().to_pybytes())
+    write_rows(output, columns)
 
 
 def _tell(found: ScoredRecords, source: _Source, told: _Told, files: list[Path], as_json: bool) -> None:

@@ -55,6 +55,7 @@ class CombinedExperts(BaseEstimator):
     weights_: Floats
     classes_: NDArray[Any]
     n_features_in_: int
+    feature_names_in_: NDArray[Any]
     intercept_: float | Floats = 0.0
     penalty_: float | Floats
 
