@@ -1,0 +1,117 @@
+"""The consortium's page: the agreement in plain words, who is there, and tasks that wait for the steward."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sudare.consortium import Approvals, CensusTask, DictionaryTask, Member, ModelsTask
+from sudare.consortium.node_request_files import present_members
+from sudare.web.consortium_pages import revealed
+from tests.cli.conftest import invoked
+from tests.cli.test_consortium_commands import EASY_SCRYPT, NEW, PASSPHRASE, SCHEMA, join
+from tests.web.kit import Client, TestPage
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two members with records that have joined and signed."""
+    folder = tmp_path_factory.mktemp("consortium")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("SUDARE_PASSPHRASE", PASSPHRASE)
+        patch.setattr(*EASY_SCRYPT)
+        (folder / "schema.toml").write_text(SCHEMA)
+        assert invoked(*NEW).exit_code == 0
+        table = pd.DataFrame({"age": np.linspace(20.0, 80.0, 100), "ill": np.tile([0, 1], 50)})
+        for name in ("east", "north"):
+            table.to_parquet(folder / f"{name}.parquet")
+            assert join(invoked, name).exit_code == 0
+        for name in ("east", "north"):
+            assert invoked("consortium", "sign", "--member", f"{name}/member.toml").exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def page(folder: Path, tmp_path: Path) -> TestPage:
+    return TestPage(tmp_path, member=folder / "east" / "member.toml")
+
+
+def shown(client: Client, path: str = "/consortium") -> str:
+    answer = client.get(path)
+    assert answer.status_code == 200, answer.text
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html.unescape(answer.text)))
+
+
+def test_without_a_member(tmp_path: Path) -> None:
+    page = TestPage(tmp_path)
+    page.ledger()
+    assert "No member of a consortium is configured" in shown(page.client())
+    assert page.client().submit("/consortium/risk/decide", {"verdict": "approved"}).status_code == 303
+
+
+def test_the_agreement_in_plain_words(page: TestPage, folder: Path) -> None:
+    page.ledger()
+    text = shown(page.client("viewer"))
+    assert "two-clinics in force" in text
+    assert "2 members want to learn together; you are east." in text
+    assert "all 2 members must stay" in text
+    assert "Task risk" in text
+    assert "You reveal masked sums only; what all see has noise that protects your records." in text
+    assert re.search(r"It costs at most ε = 0\.5", text)
+    assert "No node of this member is running here" in text
+    assert "Approve" not in text
+    assert "Task 'risk' of agreement 'two-clinics' waits for the steward." in shown(page.client(), "/")
+
+
+def test_who_is_present_and_which_round(page: TestPage, folder: Path) -> None:
+    own = Member.load(folder / "east" / "member.toml")
+    own.state_folder.mkdir(exist_ok=True)
+    states = own.state_folder / "node.json"
+    task = {"state": "running", "round": 3, "error": None, "files": []}
+    told = {"agreement": own.agreement().digest, "process": os.getpid(), "present": ["north"], "tasks": {"risk": task}}
+    states.write_text(json.dumps(told))
+    try:
+        assert present_members(own) == ["north"]
+        answer = page.client().get("/consortium")
+        assert answer.headers["refresh"] == "10"
+        text = shown(page.client())
+        assert "Round 3 is under way." in text
+        assert "north signed present" in text
+        states.write_text(json.dumps({**told, "process": 2**22 + 1}))
+        assert present_members(own) is None
+        states.write_text(
+            json.dumps({**told, "process": None, "tasks": {"risk": {**task, "state": "failed", "error": "<b>x</b>"}}})
+        )
+        assert "&lt;b&gt;x&lt;/b&gt;" in page.client().get("/consortium").text
+    finally:
+        states.unlink()
+
+
+def test_a_task_is_approved_and_denied_with_a_reason(page: TestPage, folder: Path) -> None:
+    own = Member.load(folder / "east" / "member.toml")
+    agreement = own.agreement()
+    steward = page.client("steward", "mori")
+    page.ledger()
+    assert page.client("analyst").submit("/consortium/risk/decide", {"verdict": "approved"}).status_code == 403
+    assert steward.submit("/consortium/risk/decide", {"verdict": "denied", "reason": ""}).status_code == 400
+    assert steward.submit("/consortium/nothing/decide", {"verdict": "approved"}).status_code == 400
+    assert steward.submit("/consortium/risk/decide", {"verdict": "approved", "reason": "all agreed"}).status_code == 303
+    found = Approvals(own.state_folder).state(agreement, agreement.task("risk"))
+    assert (found.state, found.who, found.reason, found.epsilon) == ("approved", "mori", "all agreed", 0.5)
+    assert "approved by mori: all agreed" in shown(steward)
+    steward.submit("/consortium/risk/decide", {"verdict": "denied", "reason": "not now"})
+    assert Approvals(own.state_folder).state(agreement, agreement.task("risk")).state == "denied"
+
+
+def test_what_each_kind_reveals() -> None:
+    models = ModelsTask("m", "PrivateMean", 1.0)
+    exact = DictionaryTask("d", patterns=2)
+    assert len({revealed(task) for task in (models, CensusTask("c", ("age",), 1.0), exact)}) == 3
