@@ -136,6 +136,7 @@ def test_forms_of_others_are_refused(page: TestPage) -> None:
     [
         {"origin": "http://evil.example"},
         {"origin": "null"},
+        {"origin": "null", "sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
     ],
@@ -144,6 +145,12 @@ def test_forms_sent_from_elsewhere_are_refused(page: TestPage, headers: dict[str
     client = page.client()
     assert client.submit("/sign-out", headers=headers).status_code == 403
     assert client.get("/").status_code == 200
+
+
+def test_forms_as_browsers_send_them_are_taken(page: TestPage) -> None:
+    headers = {"origin": "null", "sec-fetch-site": "same-origin"}
+    assert page.client().submit("/sign-out", headers=headers).status_code == 303
+    assert page.client().submit("/sign-out", headers={"origin": "http://127.0.0.1:8177"}).status_code == 303
 
 
 def test_a_form_without_a_session_is_refused(page: TestPage) -> None:
