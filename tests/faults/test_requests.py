@@ -127,7 +127,7 @@ def test_a_process_that_was_killed_is_gone_on_with_by_another() -> None:
         settings = house(folder)
         identity = approved(settings).identity
         process = start(settings, identity)
-        while settings.store.request(identity).state == "approved" and process.poll() is None:
+        while settings.store.progress(identity) == "" and process.poll() is None:
             time.sleep(0.01)
         process.kill()
         process.wait()

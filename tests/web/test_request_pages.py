@@ -185,14 +185,13 @@ def test_nobody_decides_by_a_forged_form(page: TestPage) -> None:
 def test_what_was_left_running_is_gone_on_with_when_the_page_starts(
     page: TestPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sudare.requests.request import begun, decided
+    from sudare.requests.request import begun
     from sudare.requests.request_acts import decide
 
     path = asked(page.client("analyst", "aiko"))
     settings = settings_of(page)
     request = decide(settings, path.rpartition("/")[2], 1, "approved", who="mori", reason="")
     settings.store.replace(begun(request))
-    assert decided is not None
     started: list[str] = []
     monkeypatch.setattr("sudare.requests.job.start", lambda _, name: started.append(name))
     with page.client("steward") as client:

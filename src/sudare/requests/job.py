@@ -189,7 +189,13 @@ def _reason(outcome: Outcome) -> str:
 
 
 def start(settings: RequestSettings, identity: str) -> subprocess.Popen[bytes]:
-    """A process that runs the request, whatever becomes of this one."""
+    """A process that runs the request, whatever becomes of this one. Raise RequestError where it may not run.
+
+    That it runs is kept first: killed on the way, it is known to be gone on with.
+    """
+    store = settings.store
+    with store.changing():
+        store.replace(begun(store.request(identity)))
     with tempfile.TemporaryFile() as asked:
         asked.write(json.dumps({"settings": settings.to_dict(), "request": identity}).encode())
         asked.seek(0)

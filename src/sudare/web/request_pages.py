@@ -148,7 +148,7 @@ def show_request(visit: Visit) -> Response:
     """One request: what it asks for, what it costs and would leave, who decided, and what came of it."""
     settings = request_settings(visit.services.settings)
     request = settings.store.request(visit.path("identity"))
-    is_waiting = request.state == "running" or (request.state == "approved" and _is_started(visit.services, request))
+    is_running = _is_started(visit.services, request) or settings.store.is_running(request.identity)
     price, problem = None, None
     try:
         price = price_now(settings, request)
@@ -160,15 +160,14 @@ def show_request(visit: Visit) -> Response:
         version=request.newest,
         kind=kind_named(request.newest.kind),
         problem=problem,
-        is_waiting=is_waiting,
-        is_running=settings.store.is_running(request.identity),
+        is_running=is_running,
         step=settings.store.progress(request.identity),
         suggested=suggested_changes(request.newest),
         may_approve=_may_approve(visit, request),
         card=_card(settings, request),
         **_priced(settings, request, price),
     )
-    if is_waiting:
+    if request.state == "running":
         # Without a script, too.
         response.headers["Refresh"] = str(_REFRESH_SECONDS)
     return response
@@ -213,8 +212,8 @@ def decide_request(visit: Visit) -> Response:
 def run_request(visit: Visit) -> Response:
     """Run an approved request that is not running, or one that failed."""
     settings, identity = request_settings(visit.services.settings), visit.path("identity")
-    settings.store.request(identity)
-    _start(visit.services, settings, identity)
+    if not settings.store.is_running(identity):
+        _start(visit.services, settings, identity)
     return visit.redirect(f"/requests/{identity}")
 
 
