@@ -27,6 +27,9 @@ from coverage import Coverage
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# Tests read what commands say in English, whatever the locale of whoever runs them.
+os.environ["SUDARE_LANG"] = "en"
+
 hypothesis.settings.register_profile(
     "default",
     derandomize=True,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from sudare.report.privacy_card import (
     Card,
@@ -169,3 +171,17 @@ def test_what_is_not_about_all_rows_says_so(parameters: dict[str, object], said:
     assert label == "computed from"
     assert said in text
     assert computed_from({"person": None}) == []
+
+
+def test_the_card_in_japanese_has_the_same_rows_in_columns_of_a_terminal() -> None:
+    english, japanese = card_rows(CARD), card_rows(CARD, "ja")
+    assert len(english) == len(japanese)
+    assert all(re.search(r"[ぁ-んァ-ヶ一-龯]", label) for label, _ in japanese)
+    told = dict(japanese)
+    assert told["守られる単位"] == "各レコード。複数のレコードを持つ人の保護は、それだけ弱くなります"
+    assert "強い" in told["保証"] or "中程度" in told["保証"] or "弱い" in told["保証"]
+    starts = {
+        cell_len(line[: line.index(text)])
+        for line, (_, text) in zip(card_text(CARD, "ja").splitlines(), japanese, strict=True)
+    }
+    assert len(starts) == 1

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
+from weakref import WeakSet
 
 import typer
 from rich.cells import cell_len
@@ -41,6 +42,11 @@ _TYPER_TEMPLATES: Final = (
     "Got unexpected extra arguments ({name})",
     "Invalid value for '{name}': {problem}",
     "Invalid value: {problem}",
+    "Value error, {problem}",
+    "Input should be a valid integer, unable to parse string as an integer",
+    "Input should be a valid number, unable to parse string as a number",
+    "Input should be greater than or equal to {number}",
+    "Input should be less than or equal to {number}",
     "{value} is not a valid float.",
     "{value} is not a valid integer.",
     "{value} is not in the range {range}.",
@@ -51,6 +57,10 @@ _HEADINGS: Final = {"Options": "オプション", "Arguments": "引数", "Comman
 # What typer writes in brackets after the help of an option.
 _FACTS: Final = {"default: ": "既定: ", "env var: ": "環境変数: ", "required": "必須"}
 _NO_LINE_BEGINS_WITH: Final = "、。，．）」』】！？…ーぁぃぅぇぉゃゅょっァィゥェォャュョッ)],.;:"
+
+
+# Commands that have learned to write their help in the language in use.
+_TRANSLATED: Final[WeakSet[Any]] = WeakSet()
 
 
 class Speech(NamedTuple):
@@ -154,30 +164,41 @@ def _hint(context: Any) -> str:
 
 
 def _translate_help(command: Any) -> None:
-    """Let a command and those below it write their help in the language in use."""
-    original = command.context_class
+    """Let a command and those below it write their help in the language in use; once for each, as a tree of commands may be used again."""
+    if command in _TRANSLATED:
+        return
+    _TRANSLATED.add(command)
+    original, short_help = command.context_class, command.get_short_help_str
     command.context_class = type(
         original.__name__, (original,), {"formatter_class": _formatter(original.formatter_class)}
     )
+    command.get_short_help_str = lambda limit=45: _short_help(command) or short_help(limit)
     for below in getattr(command, "commands", {}).values():
-        if below.help and not below.short_help:
-            # Made here, because typer would cut the English text where the line ends.
-            told = spoken(" ".join(below.help.split("\n\n")[0].split()))
-            below.short_help = told[: told.find("。") + 1] or told
         _translate_help(below)
 
 
+def _short_help(command: Any) -> str:
+    """The first sentence of what a command says about itself; nothing in English, which typer cuts itself."""
+    if spoken_language() == "en":
+        return ""
+    told = spoken(command.short_help or " ".join((command.help or "").split("\n\n")[0].split()))
+    return told[: told.find("。") + 1] or told
+
+
 def _formatter(original: Any) -> Any:
-    """A writer of help that translates what it is given, and counts the columns that wide letters take."""
+    """A writer of help that translates what it is given, and counts the columns that wide letters take; in English, the original."""
 
     class Formatter(original):
         def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
-            super().write_usage(prog, args, "使い方: ")
+            super().write_usage(prog, args, prefix if spoken_language() == "en" else "使い方: ")
 
         def write_heading(self, heading: str) -> None:
-            super().write_heading(_HEADINGS.get(heading, heading))
+            super().write_heading(heading if spoken_language() == "en" else _HEADINGS.get(heading, heading))
 
         def write_text(self, text: str) -> None:
+            if spoken_language() == "en":
+                super().write_text(text)
+                return
             indent = " " * self.current_indent
             for number, paragraph in enumerate(text.split("\n\n")):
                 told = spoken(" ".join(paragraph.split()))
@@ -185,6 +206,9 @@ def _formatter(original: Any) -> Any:
                 self.write(("\n" if number else "") + "".join(f"{indent}{line}\n" for line in lines))
 
         def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+            if spoken_language() == "en":
+                super().write_dl(rows, col_max, col_spacing)
+                return
             indent = " " * self.current_indent
             first = min(max((cell_len(name) for name, _ in rows), default=0), col_max) + col_spacing
             for name, text in rows:

@@ -138,6 +138,11 @@ class _Catalogue:
         return None
 
     def _in_parts(self, text: str, depth: int) -> str | None:
+        """The text with those of its parts translated that are texts of ours: lines, sentences, what stands before and in brackets."""
+        if (aside := re.fullmatch(r"(.+?) \((.+)\)", text, re.DOTALL)) is not None:
+            outside, inside = (self.translated(part, depth - 1) for part in aside.groups())
+            if outside is not None and inside is not None:
+                return f"{outside}（{inside}）"
         for seam, seam_between in _SEAMS.items():
             if seam in text.strip():
                 pieces = text.split(seam)

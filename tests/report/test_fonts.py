@@ -1,0 +1,66 @@
+"""Plots in Japanese: drawn where there is a font, and in English with a note where there is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from sudare.report import Page, Part, fonts, page_html
+from sudare.report.fonts import JAPANESE_FONTS, LATIN_FONTS, font_family, missing_font_note
+from sudare.report.plots import Theme, picture, rendered
+
+LABEL = "share of records"
+
+
+def panel(axes: Axes, theme: Theme) -> None:
+    axes.set_xlabel(LABEL)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """All words of the figures that are saved."""
+    words: list[str] = []
+
+    def save(figure: Figure, file: Any, **options: Any) -> None:
+        words.extend(text.get_text() for text in figure.findobj(Text))  # type: ignore[attr-defined]
+        file.write(b"<svg/>")
+
+    monkeypatch.setattr(Figure, "savefig", save)
+    return words
+
+
+def test_with_a_font_words_are_japanese(monkeypatch: pytest.MonkeyPatch, drawn: list[str]) -> None:
+    monkeypatch.setattr(fonts, "_japanese_font", lambda: "IPAexGothic")
+    rendered([panel], language="ja")
+    assert "レコードの割合" in drawn
+    assert font_family("ja")[0] == "IPAexGothic"
+    assert missing_font_note("ja") == ""
+
+
+def test_without_one_words_are_english_and_a_note_says_so(monkeypatch: pytest.MonkeyPatch, drawn: list[str]) -> None:
+    monkeypatch.setattr(fonts, "_japanese_font", lambda: None)
+    rendered([panel], language="ja")
+    assert LABEL in drawn
+    assert font_family("ja") == LATIN_FONTS
+    page = Page("t", "", [Part("p", "", [picture([panel], "alt")], [])], "sudare")
+    assert "日本語のフォントが見つかりません" in page_html(page, "ja")
+    assert "font" not in page_html(page, "en").split("</style>")[1]
+
+
+def test_english_needs_no_font(drawn: list[str]) -> None:
+    rendered([panel])
+    assert LABEL in drawn
+    assert missing_font_note("en") == ""
+
+
+def test_the_first_font_that_there_is_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    fonts._japanese_font.cache_clear()
+    known = [replace(fonts.font_manager.fontManager.ttflist[0], name=name) for name in JAPANESE_FONTS[3:5]]
+    monkeypatch.setattr(fonts.font_manager.fontManager, "ttflist", known)
+    assert fonts._japanese_font() == JAPANESE_FONTS[3]
+    fonts._japanese_font.cache_clear()
