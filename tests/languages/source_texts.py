@@ -55,7 +55,7 @@ _FOR_PROGRAMS: Final = {
     "loc",
     "linestyle",
 }
-_NAMES: Final = {"localhost"}
+_NAMES: Final = {"localhost", "csv", "json"}
 # Methods of texts, which are asked about and not told.
 _TEXT_METHODS: Final = {"removeprefix", "removesuffix", "startswith", "endswith", "split", "replace", "index", "find"}
 # Calls whose words are shown, however short.
@@ -108,7 +108,7 @@ def _is_prose(template: str) -> bool:
     return re.search(
         r"[A-Za-z]+[,;:.)'’]* \(?[A-Za-z]+|^[A-Z][a-z]+[.:!]|[a-z]{2,} |^ [a-z]{2,}", text
     ) is not None and not re.search(
-        r"\\[dws]|<[a-z]+|[a-z]-src |^(SELECT|PRAGMA|INSERT|CREATE|Bearer|sudare) |^text/|^DejaVu", text
+        r"\\[dws]|\(\?|filename\*|<[a-z]+|[a-z]-src |^(SELECT|PRAGMA|INSERT|CREATE|Bearer|sudare) |^text/|^DejaVu", text
     )
 
 

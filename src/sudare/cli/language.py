@@ -173,8 +173,17 @@ def _translate_help(command: Any) -> None:
         original.__name__, (original,), {"formatter_class": _formatter(original.formatter_class)}
     )
     command.get_short_help_str = lambda limit=45: _short_help(command) or short_help(limit)
-    for below in getattr(command, "commands", {}).values():
-        _translate_help(below)
+    if hasattr(command, "get_command"):
+        # Not all at once: some commands are made, and what they need imported, when they are asked for.
+        get_command = command.get_command
+        command.get_command = lambda context, name: _translating(get_command(context, name))
+
+
+def _translating(command: Any) -> Any:
+    """The command, if there is one, with its help in the language in use."""
+    if command is not None:
+        _translate_help(command)
+    return command
 
 
 def _short_help(command: Any) -> str:

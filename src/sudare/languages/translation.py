@@ -9,7 +9,7 @@ import functools
 import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
 from typing import Final, Literal, Protocol, get_args
 
@@ -21,8 +21,10 @@ LANGUAGES: Final[tuple[Language, ...]] = get_args(Language)
 # A text is a sentence or a few; longer ones are not ours, and would take long to compare with all templates.
 _LONGEST_TEXT: Final = 8_000
 _DEEPEST: Final = 4
+# Letters of its own with which a template still says little.
+_FEW_LETTERS: Final = 8
 # Where a text of several parts may be divided, if no template has made the whole. Each part keeps what ends it.
-_SEAMS: Final = {"\n": "\n", "  ": "  ", "; ": "; ", ". ": "", ": ": ": "}
+_SEAMS: Final = {"\n": "\n", "  ": "  ", ". ": "", "; ": "; ", ": ": ": "}
 
 
 class Translator(Protocol):
@@ -109,6 +111,9 @@ class _Catalogue:
     def __init__(self, templates: Mapping[str, str]) -> None:
         self.templates = templates
         self._exact = {filled(key, {}): filled(value, {}) for key, value in templates.items() if is_exact(key)}
+        for text, told in list(self._exact.items()):
+            # A part of a text is found with or without the blank that set it off.
+            self._exact.setdefault(text.strip(), told.strip())
         self._by_first_word: defaultdict[str, list[_Template]] = defaultdict(list)
         for key, value in templates.items():
             if not is_exact(key):
@@ -120,12 +125,23 @@ class _Catalogue:
             return self._exact[text]
         if not depth:
             return None
-        return self._from_template(text, depth) or self._in_parts(text, depth)
+        # A template of hardly any words makes many texts: it is asked after sentences that are known one by one.
+        likely = self._likely(text)
+        return (
+            self._from_templates([template for template in likely if template.weight >= _FEW_LETTERS], text, depth)
+            or self._in_parts(text, depth, all)
+            or self._from_templates([template for template in likely if template.weight < _FEW_LETTERS], text, depth)
+            or self._in_parts(text, depth, any)
+        )
 
-    def _from_template(self, text: str, depth: int) -> str | None:
+    def _likely(self, text: str) -> list[_Template]:
+        """Templates that may have made the text, those with most words of their own first."""
         words = {"", _first_word(("text", text))}
-        likely = [template for word in words for template in self._by_first_word.get(word, [])]
-        for template in sorted(likely, key=lambda template: -template.weight):
+        found = [template for word in words for template in self._by_first_word.get(word, [])]
+        return sorted(found, key=lambda template: -template.weight)
+
+    def _from_templates(self, templates: Iterable[_Template], text: str, depth: int) -> str | None:
+        for template in templates:
             values = template.values_in(text)
             if values is not None:
                 return filled(
@@ -137,8 +153,8 @@ class _Catalogue:
                 )
         return None
 
-    def _in_parts(self, text: str, depth: int) -> str | None:
-        """The text with those of its parts translated that are texts of ours: lines, sentences, what stands before and in brackets."""
+    def _in_parts(self, text: str, depth: int, enough: Callable[[Iterable[object]], bool]) -> str | None:
+        """The text with its parts translated: lines, sentences, what stands before and in brackets; if enough of them are texts of ours."""
         if (aside := re.fullmatch(r"(.+?) \((.+)\)", text, re.DOTALL)) is not None:
             outside, inside = (self.translated(part, depth - 1) for part in aside.groups())
             if outside is not None and inside is not None:
@@ -148,10 +164,9 @@ class _Catalogue:
                 pieces = text.split(seam)
                 ends = seam.rstrip() if seam == ". " else ""
                 english = [piece + ends for piece in pieces[:-1]] + pieces[-1:]
-                parts = [self.translated(piece, depth - 1) for piece in english]
-                if any(parts):
-                    told = [part or piece for part, piece in zip(parts, english, strict=True)]
-                    return seam_between.join(told)
+                parts = [self.translated(piece, depth - 1) if piece.strip() else piece for piece in english]
+                if enough(part for part, piece in zip(parts, english, strict=True) if piece.strip()):
+                    return seam_between.join(part or piece for part, piece in zip(parts, english, strict=True))
         return None
 
 
