@@ -77,6 +77,7 @@ def test_a_dossier_of_each_kind(kind: str, releases: dict[str, Path], tmp_path: 
 def test_japanese_comes_first_where_it_is_asked_for(
     releases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("SUDARE_LANG")
     for name, arguments, environment in (("option", ["--lang", "ja"], "C"), ("locale", [], "ja_JP.UTF-8")):
         monkeypatch.setenv("LC_ALL", environment)
         told = invoked("inspect", str(releases["model"]), "--dossier", str(tmp_path / name), *arguments)

@@ -97,7 +97,7 @@ def source_texts() -> list[SourceText]:
 def _has_words(template: str) -> bool:
     """Whether it says something outside gaps. Alone, a word in small letters does; names of modules, files and encodings do not."""
     text = literal_text(template)
-    if " " not in text or text.startswith(("--", "sudare ")):
+    if " " not in text or re.match(r"--\S+ \S*$|sudare ", text):
         return re.fullmatch(r"[A-Z]?[a-z]{2,}[.:]?", text) is not None and text not in _NAMES
     return re.search(r"[A-Za-z]{2}", text) is not None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,6 @@ from sudare.cli.answers import AsJson, answer, reported
 from sudare.cli.language import spoken_language
 from sudare.cli.options import TrustedKeys
 from sudare.errors import InvalidParameter
-from sudare.languages import Language
 
 if TYPE_CHECKING:
     from sudare.privacy import Release
@@ -39,9 +37,6 @@ def inspect(
             help="Of a dossier: TOML with what the file does not know (name, curator, curator_type, intended_use, region, sector, date, author).",
         ),
     ] = None,
-    language: Annotated[
-        Language | None, typer.Option("--lang", help="The language that a dossier has first; without it, the locale's.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the privacy card of a release: what is promised, to whom, and who signed it. Nothing in the file is executed."""
@@ -51,7 +46,7 @@ def inspect(
         raise InvalidParameter("--about is for a dossier.", "Give --dossier DIR as well, or leave --about out.")
     release, signature = read_release(file, trusted)
     if dossier is not None:
-        _write_dossier(release, signature, dossier, about, language, as_json)
+        _write_dossier(release, signature, dossier, about, as_json)
         return
     card = release.card(signature)
     strength = card_strength(card)
@@ -74,18 +69,15 @@ def inspect(
     answer({**values, "tensors": tensors}, as_json, card_text(card, spoken_language()))
 
 
-def _write_dossier(
-    release: Release, signature: Signature, folder: Path, about: Path | None, language: Language | None, as_json: bool
-) -> None:
+def _write_dossier(release: Release, signature: Signature, folder: Path, about: Path | None, as_json: bool) -> None:
     """Write the dossier, and say what is in it and what a person has still to fill in."""
     from sudare.dossier.folder import write_dossier
     from sudare.dossier.registry_entry import Publication
     from sudare.dossier.release_facts import facts_of
-    from sudare.languages import language_in_use
 
     facts = facts_of(release, signature)
     publication = Publication() if about is None else Publication.of(_document(about))
-    names = write_dossier(folder, facts, publication, language_in_use(language, os.environ))
+    names = write_dossier(folder, facts, publication, spoken_language())
     values = {
         "folder": str(folder),
         "files": names,
