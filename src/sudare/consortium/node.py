@@ -62,6 +62,7 @@ class TaskRun:
     files: tuple[Path, ...] = ()
     began_at: float = 0.0
     withdrawing: bool = False
+    is_asked_here: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -133,6 +134,7 @@ class Node:
             del self.task_runs[name]
         self._add_run(name)
         self.task_runs[name].withdrawing |= withdraw
+        self.task_runs[name].is_asked_here = True
 
     def health(self) -> dict[str, Any]:
         """Names, counts and states; no data."""
@@ -226,6 +228,9 @@ class Node:
             return
         if required(self.member, task):
             self.log.write("task-approved", task=task.name)
+        if run.is_asked_here:
+            # Getting ready takes seconds: all do it at once, and not each when the one before has something to say.
+            self.dispatcher.ask(task.name, self._other_names)
         run.state = "preparing"
         run.prepared = self._workers.submit(self._prepared, task)
 
@@ -308,9 +313,12 @@ class Node:
         if run.activity is None:
             self._refuse_task(run)
 
+    @property
+    def _other_names(self) -> list[str]:
+        return [name for name in self.agreement.member_names if name != self.member.name]
+
     def _refuse_task(self, run: TaskRun) -> None:
-        others = [name for name in self.agreement.member_names if name != self.member.name]
-        self.dispatcher.refuse(run.task.name, others, self.clock())
+        self.dispatcher.refuse(run.task.name, self._other_names, self.clock())
 
     def _check_statements(self) -> None:
         """Raise `KeyRevoked` once the statements beside the agreement say so: a revoked key counts no more for a running node, either."""

@@ -51,6 +51,8 @@ class Envelope:
 
 
 STOP: Final = "stop"
+# Somebody begins a task, and everybody can get ready at the same time: no message that belongs to a step.
+ASKED: Final = "asked"
 Result = TypeVar("Result")
 
 
@@ -131,6 +133,7 @@ class MessageDispatcher:
         self._held_so_far = 0
         self._refused: set[str] = set()
         self._stops: dict[str, dict[str, Envelope]] = {}
+        self._asked: dict[str, set[str]] = {}
 
     @property
     def drops(self) -> Drops:
@@ -146,12 +149,18 @@ class MessageDispatcher:
         """Take up a task; messages for it that came before are handed over."""
         activity.begin(now)
         self._activities[activity.task] = activity
+        self._asked.pop(activity.task, None)
         self._refused.discard(activity.task)
         for sender, stops in self._stops.items():
             if activity.task in stops:
                 activity.receive(sender, stops[activity.task], now)
         self._post(activity)
         self._offer_held(activity.task, now)
+
+    def ask(self, task: str, receivers: Iterable[str]) -> None:
+        """Tell these members that this one begins a task, before it has anything to say in it."""
+        for receiver in receivers:
+            self.session.post(receiver, Envelope(task, ASKED).to_bytes())
 
     def refuse(self, task: str, receivers: Iterable[str], now: float) -> None:
         """Take no part in a task. These members are told, and whoever speaks of it later; never why."""
@@ -189,10 +198,11 @@ class MessageDispatcher:
 
     def wanted(self, members: Collection[str]) -> frozenset[str]:
         """Tasks that these members have sent messages for and that were not started here. A relay's messages start nothing."""
+        senders = {task: {delivery.sender for delivery, _ in held.values()} for task, held in self._held.items()}
+        for task, asking in self._asked.items():
+            senders[task] = senders.get(task, set()) | asking
         return frozenset(
-            task
-            for task, held in self._held.items()
-            if task not in self._activities and any(delivery.sender in members for delivery, _ in held.values())
+            task for task, names in senders.items() if task not in self._activities and not names.isdisjoint(members)
         )
 
     def due(self, now: float) -> Iterator[Packet]:
@@ -208,7 +218,7 @@ class MessageDispatcher:
             return
         if self._tasks is not None and envelope.task not in self._tasks:
             self._drop(delivery, "unknown-task")
-        elif envelope.kind == STOP and envelope.body:
+        elif envelope.kind in (STOP, ASKED) and envelope.body:
             self._drop(delivery, "too-large")
         elif self._offer(delivery, envelope, now):
             self._offer_held(envelope.task, now)
@@ -230,7 +240,7 @@ class MessageDispatcher:
 
     def _offered(self, delivery: Delivery, envelope: Envelope, now: float) -> bool:
         activity, stops = self._activities.get(envelope.task), self._stops.setdefault(delivery.sender, {})
-        if activity is not None:
+        if activity is not None and envelope.kind != ASKED:
             if not activity.receive(delivery.sender, envelope, now):
                 return False
             self._post(activity)
@@ -242,11 +252,20 @@ class MessageDispatcher:
                 self.drops.count(delivery.sender, "over-quota")
         else:
             stops.pop(envelope.task, None)
-            if envelope.task not in self._refused:
+            if envelope.task in self._refused:
+                self.session.post(delivery.sender, Envelope(envelope.task, STOP).to_bytes())
+            elif envelope.kind == ASKED:
+                self._note_asked(delivery.sender, envelope.task)
+            else:
                 return False
-            self.session.post(delivery.sender, Envelope(envelope.task, STOP).to_bytes())
         self.session.acknowledge(delivery)
         return True
+
+    def _note_asked(self, sender: str, task: str) -> None:
+        if len(self._asked) >= _MOST_STOPS and task not in self._asked:
+            self.drops.count(sender, "over-quota")
+        elif task not in self._activities:
+            self._asked.setdefault(task, set()).add(sender)
 
     def _hold(self, delivery: Delivery, envelope: Envelope) -> None:
         """Keep a message for later. One that must go for it is not acknowledged: an honest sender sends it again."""

@@ -56,6 +56,51 @@ def relayed(changes: dict[str, Any], payload: object = b"bytes") -> str | None:
     return RELAY.decision_on("north", {**PACKET, **changes}, payload).reason
 
 
+CLEAR = {"cn__secure": False, "cn__encrypted": None, "cn__clear_payload_len": None}
+ANNOUNCED = {**CLEAR, "cn__topic": "announcement", "cn__destination": "server"}
+BULLETIN = {**CLEAR, "cn__topic": "bulletin", "cn__origin": "server"}
+
+
+def test_announcements_are_taken_by_the_relay_and_bulletins_by_members() -> None:
+    assert relayed(ANNOUNCED) is None
+    assert decision_on(BULLETIN) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "payload", "reason"),
+    [
+        ({"cn__origin": "west"}, b"bytes", "unauthentic"),
+        ({"cn__destination": "east"}, b"bytes", "not-admitted"),
+        ({"cn__msg_type": "reply"}, b"bytes", "not-admitted"),
+        ({"cn__payload_encoding": "fobs"}, b"bytes", "not-bytes"),
+        ({}, {"an": "object"}, "not-bytes"),
+        ({"cn__secure": True}, b"bytes", "not-admitted"),
+        ({"cn__reply_expected": True}, b"bytes", "not-admitted"),
+        ({}, bytes((1 << 15) + 1), "too-large"),
+    ],
+)
+def test_a_relay_takes_no_other_announcements(changes: dict[str, Any], payload: object, reason: str) -> None:
+    assert relayed({**ANNOUNCED, **changes}, payload) == reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "payload", "reason"),
+    [
+        ({"cn__origin": "north"}, b"bytes", "not-admitted"),
+        ({"cn__topic": "announcement"}, b"bytes", "not-admitted"),
+        ({"cn__payload_encoding": "fobs"}, b"bytes", "not-bytes"),
+        ({}, ["a", "list"], "not-bytes"),
+        ({}, bytes((1 << 20) + 1), "too-large"),
+    ],
+)
+def test_a_member_takes_bulletins_of_its_relay_only(changes: dict[str, Any], payload: object, reason: str) -> None:
+    assert decision_on({**BULLETIN, **changes}, payload) == reason
+
+
+def test_a_relay_passes_no_bulletin_on() -> None:
+    assert relayed({**CLEAR, "cn__topic": "bulletin"}) == "not-admitted"
+
+
 def test_bytes_under_a_seal_are_taken_and_passed_on() -> None:
     assert decision_on({}) is None
     assert relayed({}) is None

@@ -1,0 +1,62 @@
+"""Members are told of a task before anybody has something to say in it, so that all get ready at once."""
+
+from __future__ import annotations
+
+from sudare.consortium.network.message_dispatch import ASKED, STOP, Envelope, MessageDispatcher
+from sudare.consortium.network.transport.base import Packet
+from tests.consortium.simulated_consortium import names_of, session_of
+
+FIRST, SECOND = names_of(2)
+
+
+def exchanged(first: MessageDispatcher, second: MessageDispatcher, now: float) -> None:
+    for _ in range(4):
+        for one, other in ((first, second), (second, first)):
+            for receiver, content in list(one.due(now)):
+                if receiver == other.session.name:
+                    other.receive(Packet(one.session.name, content), now)
+
+
+def pair(*tasks: str) -> tuple[MessageDispatcher, MessageDispatcher]:
+    first, second = (MessageDispatcher(session_of(at, 2), tasks) for at in range(2))
+    exchanged(first, second, 0.0)
+    return first, second
+
+
+def test_a_task_that_is_asked_for_is_wanted_and_nothing_is_kept_for_it() -> None:
+    first, second = pair("risk")
+    first.ask("risk", [SECOND])
+    exchanged(first, second, 1.0)
+    exchanged(first, second, 1.5)
+    assert second.wanted([FIRST]) == {"risk"}
+    assert second.wanted([SECOND]) == frozenset()
+    assert second.held_bytes == 0
+    assert first.session.is_settled()
+
+
+def test_only_tasks_of_the_agreement_are_asked_for_and_the_word_has_no_content() -> None:
+    first, second = pair("risk")
+    first.ask("other", [SECOND])
+    first.session.post(SECOND, Envelope("risk", ASKED, body=b"more").to_bytes())
+    exchanged(first, second, 1.0)
+    assert second.wanted([FIRST]) == frozenset()
+    assert second.drops.by_reason() == {"too-large": 1, "unknown-task": 1}
+
+
+def test_who_refused_a_task_says_so_when_it_is_asked() -> None:
+    first, second = pair("risk")
+    second.refuse("risk", [], 0.5)
+    first.ask("risk", [SECOND])
+    exchanged(first, second, 1.0)
+    assert second.wanted([FIRST]) == frozenset()
+    assert first._stops[SECOND]["risk"].kind == STOP
+
+
+def test_a_member_that_asks_for_ever_other_tasks_is_heard_so_often() -> None:
+    first, second = (MessageDispatcher(session_of(at, 2)) for at in range(2))
+    exchanged(first, second, 0.0)
+    for number in range(400):
+        first.ask(f"task-{number}", [SECOND])
+    exchanged(first, second, 1.0)
+    assert len(second.wanted([FIRST])) == 256
+    assert second.drops.by_reason() == {"over-quota": 144}
