@@ -53,7 +53,7 @@ def test_the_commands_there_are() -> None:
     request = {"request", *(f"request {name}" for name in ("ask", "change", "list", "show", "approve", "deny", "run"))}
     fits = {f"fit {name}" for name in FITTED}
     assert found == {
-        *fits, *request, "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "budget", "audit", "risk", "risk sums", "risk chunks", "study", *budget,
+        *fits, *request, "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "report", "budget", "audit", "risk", "risk sums", "risk chunks", "study", *budget,
         "perturb", "reconstruct", "crosstab", "synthesize", "sample", "predict", "combine", *key, *consortium, "status", "approve", "deny",
         "node", "run", "score", "show", "relay", "relay kits", "relay transcripts", "explain", "page", "page password",
     }  # fmt: skip

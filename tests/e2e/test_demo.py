@@ -19,6 +19,16 @@ from tests.cli.conftest import invoked
 LARGEST_REPORT_BYTES = 2_000_000
 SUDARE = [sys.executable, "-c", "from sudare.cli.main import app; app()"]
 CHROMIUM = shutil.which("chromium")
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+HIGHEST_PAGE_PIXELS = 5_000
 # Beside other tests, threads of numpy would only wait for each other, and all that while keep a core busy.
 THREAD_LIMITS = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS") if name in os.environ}
 
@@ -91,6 +101,34 @@ def test_the_report_tells_the_whole_story(played: Played) -> None:
         assert text in played.report
     assert "50 % of what may ever be told" in played.report
     assert played.report.count("How to read this") == played.report.count("<section ") == 13
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_a_browser_shows_the_page_within_5000_pixels(played: Played, tmp_path: Path, language: str) -> None:
+    """Nothing is opened yet: every card, ledger and explanation is folded, and can be opened."""
+    from playwright.sync_api import sync_playwright
+
+    page_file = played.folder / "demo" / "report.html"
+    if language == "ja":
+        told = invoked("demo", "--output", str(tmp_path / "demo"), "--lang", "ja", "--json")
+        assert told.exit_code == 0, told.stderr
+        page_file = tmp_path / "demo" / "report.html"
+        assert '<html lang="ja">' in page_file.read_text("utf-8")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(page_file.as_uri())
+        folded = page.evaluate("document.documentElement.scrollHeight")
+        cards = page.locator(".card details")
+        assert not any(card.get_attribute("open") is not None for card in cards.all())
+        page.locator("summary").first.click()
+        opened = page.evaluate("document.documentElement.scrollHeight")
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        browser.close()
+    assert folded <= HIGHEST_PAGE_PIXELS
+    assert opened > folded
+    assert wide == 1280
 
 
 def test_the_ledger_of_the_demo_is_real(played: Played) -> None:

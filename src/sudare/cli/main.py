@@ -28,6 +28,7 @@ from sudare.cli import (
     predict,
     reconstruct,
     relay,
+    report,
     request,
     risk,
     schema,
@@ -88,6 +89,7 @@ app.command("predict", short_help="What a released model says of new records.")(
 app.command("combine", short_help="Other members' models, weighted on own data, for oneself.")(combine.combine)
 app.command("show", short_help="The numbers of a released statistic, with intervals.")(show.show)
 app.command("inspect", short_help="The privacy card of a release.")(inspect.inspect)
+app.command("report", short_help="One page of an account or of releases: what left, what it cost.")(report.report)
 app.add_typer(budget.app, name="budget")
 app.add_typer(key.app, name="key")
 app.add_typer(consortium.app, name="consortium")

@@ -151,12 +151,15 @@ def _distributions_part(numbers: Sequence[Panel], districts: Panel, rows: Sequen
         result=f"The city never saw a true answer, and still knows how old its people are, how far they travel and where they live: agreement of "
         f"{', '.join(f'{row[2]} percent for {row[0]}' for row in rows)}.",
         blocks=[
-            picture(numbers, "Densities of age and commute: true, perturbed and reconstructed, with a band."),
+            picture(
+                numbers, "Densities of age and commute: true, perturbed and reconstructed, with a band.", columns=2
+            ),
             picture([districts], "Bars of four districts: true and reconstructed shares."),
             Table(
                 ("column", "perturbed", "reconstructed", "true mean", "mean found"),
                 rows,
                 caption="Agreement with the truth in percent: 100 minus half the summed absolute differences between shares",
+                folded=True,
             ),
         ],
         how_to_read=[
@@ -171,7 +174,10 @@ def _promise_part(release: Release, lines: list[str]) -> Part:
     return Part(
         title="What a household was promised",
         result="Nobody can link a row of the released table to a household with more than an even chance; what that means is said in three ways, which belong together.",
-        blocks=[release.card(), Table(("the promise",), [(line,) for line in lines])],
+        blocks=[
+            release.card(),
+            Table(("the promise",), [(line,) for line in lines], "The promise, in three ways", folded=True),
+        ],
         how_to_read=[
             "The promise about linking needs the rows' order to be lost, which perturbing does. The local promise holds for every single answer even towards whoever sees it "
             "arrive; for k = 2 among a hundred thousand it is weak on its own.",

@@ -297,7 +297,12 @@ def _cost_part(house: House) -> Part:
         result=f"{percent_up(bar.share)} of what may ever be told about these patients has been told; the rest is still there.",
         blocks=[
             bar,
-            Table(ENTRY_HEADINGS, [entry_cells(entry.to_dict()) for entry in entries], "The ledger, line by line"),
+            Table(
+                ENTRY_HEADINGS,
+                [entry_cells(entry.to_dict()) for entry in entries],
+                "The ledger, line by line",
+                folded=True,
+            ),
         ],
         how_to_read=[
             "Each time something is told about the patients, a little can be learned about each of them, and these amounts add up. The clinic's steward "
@@ -313,7 +318,7 @@ def _refused_part(refused: Sequence[Attempt]) -> Part:
     return Part(
         title="What was refused",
         result="Asking for more than is left is turned down before anything is computed, and so is sending what nobody paid for.",
-        blocks=[Transcript(lines[:-1])],
+        blocks=[Transcript(lines[:-1], "What was typed, and the answers")],
         how_to_read=[
             "Lines that begin with >>> were typed; below each stands the answer, word for word. Every answer says what was wrong and what to do about it.",
         ],
@@ -324,7 +329,14 @@ def _noticed_part(noticed: Sequence[Attempt]) -> Part:
     return Part(
         title="What was noticed",
         result="Whoever edits the books afterwards, puts old books back, or changes a file on its way is found out.",
-        blocks=[Table(("done", "answer"), [(attempt.what, attempt.answer) for attempt in noticed])],
+        blocks=[
+            Table(
+                ("done", "answer"),
+                [(attempt.what, attempt.answer) for attempt in noticed],
+                "What was done, and the answers",
+                folded=True,
+            )
+        ],
         how_to_read=[
             "Every line of the ledger carries a fingerprint of the line before it, so that an edit breaks the chain. An older copy is a whole chain, only shorter; "
             "it is found because a noted head (sudare budget head) and the receipts inside releases name lines it lacks.",

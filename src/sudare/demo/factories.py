@@ -15,7 +15,17 @@ from sudare.demo.scenario_output import Line, Scene, Tell
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.member_model import MemberModel, worst_columns
 from sudare.privacy import Account, Ledger
-from sudare.report import Part, Table, curves, dependency_graph, picture, shaded, stacked_shares, timeline
+from sudare.report import (
+    FoldedPicture,
+    Part,
+    Table,
+    curves,
+    dependency_graph,
+    picture,
+    shaded,
+    stacked_shares,
+    timeline,
+)
 from sudare.report.numbers import nearest
 from sudare.report.plots import Series
 from sudare.schema import Number, Schema
@@ -182,11 +192,17 @@ def _dictionary_part(dictionary: PatternDictionary) -> Part:
             for label, mean in zip(labels, dictionary.means_, strict=True)
         ],
         caption="Means of the patterns",
+        folded=True,
     )
     return Part(
         title="Five factories, one dictionary",
         result=f"Five factories found {count} ways in which their machines run, although no factory has seen them all, and none has shown an hour of its records.",
-        blocks=[weights, means, graphs, convergence],
+        blocks=[
+            weights,
+            means,
+            FoldedPicture("Which sensors move together", graphs),
+            FoldedPicture("How the training went", convergence),
+        ],
         how_to_read=[
             "A pattern is a way of running: typical values of the sensors, and which of them move together. Patterns are shared; how often each occurs is a factory's own "
             "business. (This page shows all shares because the demo plays all five.)",
@@ -267,6 +283,7 @@ def _shown_part(dictionary: PatternDictionary, factories: list[Factory]) -> Part
                     )
                 ],
                 caption="Ando's ledger, before the first sum",
+                folded=True,
             )
         ],
         how_to_read=[

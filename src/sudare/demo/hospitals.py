@@ -19,7 +19,7 @@ from sudare.experts import OwnPlusConsensus
 from sudare.experts.own_plus_consensus import Consensus, own_plus_consensus
 from sudare.linear import PrivateLogisticRegression
 from sudare.privacy import Account, Ledger, Release
-from sudare.report import Part, Table, Transcript, compared_bars, picture
+from sudare.report import Part, Table, Transcript, paired_points, picture
 from sudare.report.numbers import nearest, rounded_up
 from sudare.report.privacy_card import how_to_read_epsilon
 from sudare.schema import Label, Number, Schema, encode
@@ -151,7 +151,7 @@ def _refusal(combined: OwnPlusConsensus) -> str:
 def _gain_part(outcomes: Sequence[Outcome], alone: float, together: float, tested: int) -> Part:
     names = [outcome.hospital.name for outcome in outcomes]
     better = sum(outcome.combined > outcome.alone for outcome in outcomes)
-    drawn = compared_bars(
+    drawn = paired_points(
         names,
         [100 * outcome.alone for outcome in outcomes],
         [100 * outcome.combined for outcome in outcomes],
@@ -171,7 +171,7 @@ def _gain_part(outcomes: Sequence[Outcome], alone: float, together: float, teste
         for outcome in outcomes
     ]
     alt = (
-        f"Bars of ten hospitals' percentage of right answers, with own patients only and with the others' models: on average "
+        f"Points of ten hospitals' percentage of right answers, with own patients only and with the others' models: on average "
         f"{100 * alone:.1f} and {100 * together:.1f} percent."
     )
     return Part(
@@ -180,7 +180,12 @@ def _gain_part(outcomes: Sequence[Outcome], alone: float, together: float, teste
         f"alone: {100 * together:.1f} instead of {100 * alone:.1f} percent right, on average.",
         blocks=[
             picture([drawn], alt),
-            Table(("hospital", "patients", "alone, %", "combined, %", "gain", "spent"), rows),
+            Table(
+                ("hospital", "patients", "alone, %", "combined, %", "gain", "spent"),
+                rows,
+                "Hospital by hospital",
+                folded=True,
+            ),
         ],
         how_to_read=[
             f"Every hospital had {PATIENTS} patients and published one model of four numbers, made noisy before anybody saw it. Each then took the other nine "
@@ -198,7 +203,10 @@ def _sent_part(release: Release, refusal: str) -> Part:
     return Part(
         title="What each hospital sent, and what it kept",
         result="A file with four noisy numbers left each hospital; the combined model stays at home.",
-        blocks=[release.card(), Transcript([">>> Release.of(combined)", refusal])],
+        blocks=[
+            release.card(),
+            Transcript([">>> Release.of(combined)", refusal], "What happens when somebody tries to send it"),
+        ],
         how_to_read=[
             "The combined model was fitted to the hospital's own patients without noise, so it may know too much about them. The others stay protected in it "
             "by the noise of their own files, whatever is done with them.",

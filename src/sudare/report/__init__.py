@@ -6,9 +6,9 @@ from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
     from sudare.report.budget_bar import BudgetBar
-    from sudare.report.page import Page, Part, Table, Transcript, page_html
+    from sudare.report.page import FoldedPicture, Page, Part, Table, Transcript, page_html
     from sudare.report.pattern_plots import dependency_graph, shaded, stacked_shares, timeline
-    from sudare.report.plots import Picture, Series, compared_bars, curves, picture, rendered
+    from sudare.report.plots import Picture, Series, compared_bars, curves, paired_points, picture, rendered
     from sudare.report.privacy_card import Card, Strength, card_text, strength_of
 else:
     __getattr__, __dir__ = opened_on_use(
@@ -16,15 +16,16 @@ else:
         {
             "budget_bar": "BudgetBar",
             "privacy_card": "Card Strength card_text strength_of",
-            "page": "Page Part Table Transcript page_html",
+            "page": "FoldedPicture Page Part Table Transcript page_html",
             "pattern_plots": "dependency_graph shaded stacked_shares timeline",
-            "plots": "Picture Series compared_bars curves picture rendered",
+            "plots": "Picture Series compared_bars curves paired_points picture rendered",
         },
     )
 
 __all__ = [
     "BudgetBar",
     "Card",
+    "FoldedPicture",
     "Page",
     "Part",
     "Picture",
@@ -37,6 +38,7 @@ __all__ = [
     "curves",
     "dependency_graph",
     "page_html",
+    "paired_points",
     "picture",
     "rendered",
     "shaded",

@@ -30,22 +30,31 @@ CONTENTS_ANCHOR = "contents"
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under a heading."""
+    """Rows of text under a heading. A folded one shows its caption until it is opened."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
+    folded: bool = False
 
 
 @dataclass(frozen=True)
 class Transcript:
-    """Lines as a terminal showed them."""
+    """Lines as a terminal showed them; with a caption they are folded under it."""
 
     lines: Sequence[str]
     caption: str = ""
 
 
-Block = Picture | Card | BudgetBar | Table | Transcript
+@dataclass(frozen=True)
+class FoldedPicture:
+    """A picture that is shown when its caption is opened."""
+
+    caption: str
+    picture: Picture
+
+
+Block = Picture | FoldedPicture | Card | BudgetBar | Table | Transcript
 
 
 @dataclass(frozen=True)
@@ -95,9 +104,13 @@ def _page_in(page: Page, language: Language) -> Page:
         match block:
             case Picture():
                 return replace(block, alt=told(block.alt), language=language)
+            case FoldedPicture():
+                inner = replace(block.picture, alt=told(block.picture.alt), language=language)
+                return FoldedPicture(told(block.caption), inner)
             case Table():
+                headings = [told(heading) for heading in block.headings]
                 rows = [sentences(row) for row in block.rows]
-                return Table([told(heading) for heading in block.headings], rows, told(block.caption))
+                return replace(block, headings=headings, rows=rows, caption=told(block.caption))
             case Transcript():
                 return Transcript([told(line) for line in block.lines], told(block.caption))
         return block

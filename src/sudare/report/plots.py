@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from sudare.languages import Language, translated
 from sudare.report.fonts import LATIN_FONTS, font_family
@@ -153,6 +153,67 @@ def compared_bars(
         axes.set_xticks(positions, labels)
         _shorten_ticks(axes, labels)
         finished(axes, theme, x_label, y_label, title)
+
+    return panel
+
+
+def paired_points(
+    labels: Sequence[str],
+    before: Sequence[float],
+    after: Sequence[float],
+    *,
+    names: tuple[str, str],
+    x_label: str,
+    y_label: str,
+    title: str = "",
+) -> Panel:
+    """Two points for each label joined by a line, on an axis that begins where the values do: what changed, not how large it is."""
+
+    def panel(axes: Axes, theme: Theme) -> None:
+        positions = np.arange(len(labels))
+        axes.vlines(positions, before, after, color=theme.ink, lw=1, zorder=1)
+        axes.plot(positions, before, "o", markersize=6, mfc=theme.paper, color=theme.ink, label=names[0], zorder=2)
+        axes.plot(positions, after, "s", markersize=6, color=BLUE, label=names[1], zorder=3)
+        axes.set_xticks(positions, labels)
+        axes.margins(y=0.12)
+        _shorten_ticks(axes, labels)
+        finished(axes, theme, x_label, y_label, title)
+
+    return panel
+
+
+def steps(
+    values: Sequence[float], limits: Sequence[float], *, names: tuple[str, str], x_label: str, y_label: str
+) -> Panel:
+    """What has added up after each event, as steps, below what it may add up to."""
+
+    def panel(axes: Axes, theme: Theme) -> None:
+        # The last step is as wide as the others.
+        positions = np.arange(len(values) + 1)
+        reached, allowed = [*values, values[-1]], [*limits, limits[-1]]
+        axes.step(positions, reached, where="post", color=BLUE, lw=2, label=names[0])
+        axes.fill_between(positions, reached, step="post", color=BLUE, alpha=0.2)
+        axes.step(positions, allowed, where="post", color=theme.ink, lw=1.2, linestyle="--", label=names[1])
+        axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        finished(axes, theme, x_label, y_label, "")
+
+    return panel
+
+
+def interval_rows(
+    labels: Sequence[str], values: Sequence[float], lows: Sequence[float], highs: Sequence[float], *, x_label: str
+) -> Panel:
+    """One row for each number: a point, and a line for its interval. The axis begins where the numbers do."""
+
+    def panel(axes: Axes, theme: Theme) -> None:
+        positions = np.arange(len(labels))
+        axes.hlines(positions, lows, highs, color=theme.ink, lw=1.2)
+        axes.plot(values, positions, "o", markersize=4, color=BLUE)
+        axes.set_yticks(positions, [escaped_for_terminal(label)[:40] for label in labels])
+        axes.tick_params(axis="y", labelsize=FONT_POINTS * min(1.0, 16 / len(labels)))
+        axes.invert_yaxis()
+        finished(axes, theme, x_label, "", "")
 
     return panel
 

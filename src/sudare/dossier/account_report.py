@@ -1,0 +1,239 @@
+"""One page about an account or about chosen releases: what left, what it cost, how strong it is, and a picture of each.
+
+It is made of the ledger, which holds no private value, and of files that left. What only an owner knows is in neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sudare import __version__
+from sudare.dossier.facts import Facts
+from sudare.dossier.release_facts import facts_of
+from sudare.errors import SudareError
+from sudare.privacy import Account, Release
+from sudare.privacy.account_balance import AccountState, Terms
+from sudare.privacy.accounting import Spent
+from sudare.privacy.ledger_chain import Entry, Head
+from sudare.report import BudgetBar, Page, Part, Picture, Table, picture, strength_of
+from sudare.report.budget_bar import ENTRY_HEADINGS, entry_cells, time_text
+from sudare.report.numbers import percent_up, rounded_down, rounded_up, whole
+from sudare.report.plots import interval_rows, steps
+from sudare.report.privacy_card import Signature
+
+MADE_BY: Final = f"sudare report, version {__version__}"
+MOST_ROWS: Final = 200
+MOST_DRAWN: Final = 40
+_KINDS: Final = {
+    "statistics": "Statistics: numbers over many records, with noise.",
+    "model": "A model: parameters learned from many records, with noise.",
+    "perturbed": "Row-level perturbed data: one row for every record, each value changed at random.",
+    "synthetic": "A synthetic table: noisy counts from which rows of nobody are drawn.",
+}
+
+
+def report_page(account: Account | None, head: Head | None, releases: Sequence[tuple[Release, Signature]]) -> Page:
+    """The page: the account's parts, if there is one, then one part for each release."""
+    parts = [] if account is None or head is None else account_parts(account, head)
+    parts += [release_part(release, signature) for release, signature in releases]
+    return Page(
+        title="What left, and what it cost",
+        lead="Made from the ledger and from signed files. No record, and nothing that only the owner knows, is on this page.",
+        parts=parts,
+        made_by=MADE_BY,
+    )
+
+
+def account_parts(account: Account, head: Head) -> list[Part]:
+    """Budget, what left, and every entry."""
+    entries = account.entries()
+    bar = BudgetBar.from_terms(account.name, account.terms.to_dict(), account.spent(), len(entries))
+    strength = strength_of(bar.epsilon_budget, bar.delta_budget)
+    left = account.remaining()
+    charged = [entry for entry in entries if entry.kind == "charge"]
+    return [
+        Part(
+            title="The budget",
+            result=f"{percent_up(bar.share) if bar.share else '0 %'} of what may ever be told is spent; ε = {rounded_down(left.epsilon)} is left.",
+            blocks=[bar, *_history(entries)],
+            how_to_read=[
+                f"All that this account may ever release is together a {strength.word} guarantee: {strength.reason}.",
+                "Losses add up over releases about the same records. A charge is entered before anything is computed.",
+            ],
+        ),
+        Part(
+            title="What left, and what it cost",
+            result=f"{whole(len(charged))} charges, {whole(sum(entry.kind == 'release' for entry in entries))} files, "
+            f"{whole(sum(entry.kind == 'disclosure' for entry in entries))} disclosures without a guarantee.",
+            blocks=[Table(("entry", "what", "guarantee", "towards", "time"), _charge_rows(entries))],
+            how_to_read=[
+                "A disclosure showed exact values to those named; it is not private, and is entered all the same."
+            ],
+        ),
+        Part(
+            title="The ledger",
+            result=f"The chain of {whole(head.position + 1)} entries is intact.",
+            blocks=[
+                Table(
+                    ENTRY_HEADINGS,
+                    [entry_cells(entry.to_dict()) for entry in entries],
+                    "All entries of the account",
+                    folded=True,
+                ),
+                Table(("entry", "hash"), [(str(head.position), head.hash)], "The last point of the chain", folded=True),
+            ],
+            how_to_read=[
+                "Every line carries a fingerprint of the line before it. An older copy put back is found by a head that was kept elsewhere (sudare budget verify)."
+            ],
+        ),
+    ]
+
+
+def release_part(release: Release, signature: Signature) -> Part:
+    """One release: what it is, its numbers with intervals, a picture, its card."""
+    facts = facts_of(release, signature)
+    found = numbers_of(release)
+    drawn = None if found is None else _picture(found)
+    blocks: list[Any] = [] if drawn is None else [drawn]
+    if found is not None:
+        blocks.append(_number_table(found))
+    return Part(
+        title=f"{facts.learner} (entry {facts.card.entry})",
+        result=_KINDS[facts.kind],
+        blocks=[*blocks, facts.card],
+        how_to_read=[_interval_text(facts)] if found is not None else [],
+    )
+
+
+def report_values(
+    account: Account | None, head: Head | None, releases: Sequence[tuple[Release, Signature]]
+) -> dict[str, Any]:
+    """The same as plain values."""
+    about = None
+    if account is not None and head is not None:
+        spent, left = account.spent(), account.remaining()
+        about = {
+            "name": account.name,
+            "terms": account.terms.to_dict(),
+            "spent": {"epsilon": spent.epsilon, "delta": spent.delta},
+            "remaining": {"epsilon": left.epsilon, "delta": left.delta},
+            "entries": [entry.to_dict() for entry in account.entries()],
+            "chain": "intact",
+            "head": vars(head),
+        }
+    return {"account": about, "releases": [_release_values(*each) for each in releases]}
+
+
+def _release_values(release: Release, signature: Signature) -> dict[str, Any]:
+    facts = facts_of(release, signature)
+    return {
+        "learner": facts.learner,
+        "kind": facts.kind,
+        "digest": release.digest,
+        "signature": signature,
+        "signed_by": release.signed_by,
+        "guarantee": release.guarantee.to_dict(),
+        "strength": {"word": facts.strength.word, "reason": facts.strength.reason},
+        "receipt": release.receipt.to_dict(),
+        "numbers": numbers_of(release),
+    }
+
+
+def numbers_of(release: Release) -> dict[str, list[Any]] | None:
+    """The table of a released statistic; None for what has none."""
+    model = release.model()
+    if not hasattr(model, "table"):
+        return None
+    try:
+        table: dict[str, list[Any]] = model.table()
+    except SudareError:
+        return None
+    return table
+
+
+def _history(entries: Sequence[Entry]) -> list[Picture]:
+    """ε that was spent, and the budget, after each entry that changed one of them."""
+    spent: list[float] = []
+    budget: list[float] = []
+    state: AccountState | None = None
+    for entry in entries:
+        state = AccountState(Terms.from_dict(entry.body), Spent(), 1) if state is None else state.after(entry)
+        if entry.kind in ("open", "charge", "raise", "restore"):
+            budget.append(float(state.terms.budget.epsilon))
+            spent.append(min(state.amount_spent().epsilon, budget[-1]))
+    if len(spent) < 2:
+        return []
+    panel = steps(spent, budget, names=("spent", "budget"), x_label="charges and raises, in order", y_label="ε")
+    return [picture([panel], f"Steps of ε over {len(spent) - 1} charges and raises, below the line of the budget.")]
+
+
+def _charge_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for entry in entries:
+        if entry.kind not in ("charge", "disclosure"):
+            continue
+        promise = entry.body["guarantee"]
+        if entry.kind == "disclosure":
+            said = "none: exact values were shown"
+        else:
+            strength = strength_of(
+                float(promise["epsilon"]), promise["delta"], notion=promise["notion"], valid=promise["valid"]
+            )
+            said = f"ε = {rounded_up(float(promise['epsilon']))}, δ = {rounded_up(promise['delta']) if promise['delta'] else '0'}: {strength.word}"
+        rows.append(
+            (str(entry.position), str(entry.body["what"]), said, str(promise["towards"]), time_text(entry.time))
+        )
+    return rows
+
+
+def _ends(found: Mapping[str, list[Any]]) -> set[str]:
+    """The columns that are ends of intervals."""
+    return {f"{name}_{end}" for name in found for end in ("low", "high")} & set(found)
+
+
+def _number_table(found: Mapping[str, list[Any]]) -> Table:
+    ends = _ends(found)
+    columns: dict[str, list[str]] = {}
+    for name, values in found.items():
+        if name in ends:
+            continue
+        shown = [_cell(value) for value in values[:MOST_ROWS]]
+        if f"{name}_low" in ends:
+            low, high = ([_cell(value) for value in found[f"{name}_{end}"][:MOST_ROWS]] for end in ("low", "high"))
+            shown = [f"{each} ({a} – {b})" for each, a, b in zip(shown, low, high, strict=True)]
+        columns[name] = shown
+    rows = list(zip(*columns.values(), strict=True))
+    total = max((len(values) for values in found.values()), default=0)
+    caption = (
+        f"The numbers ({whole(total)} rows)"
+        if total <= MOST_ROWS
+        else f"The first {whole(MOST_ROWS)} of {whole(total)} rows of numbers"
+    )
+    return Table(list(columns), rows, caption, folded=True)
+
+
+def _picture(found: Mapping[str, list[Any]]) -> Picture | None:
+    """The first number that has intervals, row by row; None where there is none, or there are too many rows."""
+    ends = _ends(found)
+    name = next((name for name in found if f"{name}_low" in ends), None)
+    if name is None or not 0 < len(found[name]) <= MOST_DRAWN:
+        return None
+    values, lows, highs = (found[each] for each in (name, f"{name}_low", f"{name}_high"))
+    if not all(isinstance(value, int | float) for value in (*values, *lows, *highs)):
+        return None
+    named = [column for column in found if column not in ends and f"{column}_low" not in ends]
+    labels = [", ".join(_cell(found[each][row]) for each in named) or str(row + 1) for row in range(len(values))]
+    panel = interval_rows(labels, values, lows, highs, x_label=name)
+    return picture([panel], f"{len(values)} numbers with their intervals.")
+
+
+def _interval_text(facts: Facts) -> str:
+    records = "kept records" if facts.is_person else "records"
+    return f"Intervals hold the exact number of the {records} with probability 0.95: they are about the noise, not about a population."
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "(all others)"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
