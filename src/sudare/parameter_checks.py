@@ -42,16 +42,20 @@ class Numbers:
             raise InvalidParameter(f"{name} must be {self}, got {_shown(value)}.", f"Give {name} such a number.")
 
     def __str__(self) -> str:
-        kind = "a whole number" if self.whole else "a number"
-        return f"{kind}{self._range()}{', or None' if self.optional else ''}"
+        text = f"a whole number{self._range()}" if self.whole else f"a number{self._range()}"
+        return f"{text}, or None" if self.optional else text
 
     def _range(self) -> str:
         low, high = f"{self.low:g}", f"{self.high:g}"
         if math.inf not in (-self.low, self.high) and self.open_low == self.open_high:
             return f" between {low} and {high}" if self.open_low else f" from {low} to {high}"
-        below = "" if self.low == -math.inf else f" {'above' if self.open_low else 'from'} {low}"
-        above = "" if self.high == math.inf else f" {'below' if self.open_high else 'up to'} {high}"
-        return f"{below}{' and' if below and above else ''}{above}"
+        if math.inf not in (-self.low, self.high):
+            return f" above {low} and up to {high}" if self.open_low else f" from {low} and below {high}"
+        if self.low != -math.inf:
+            return f" above {low}" if self.open_low else f" from {low}"
+        if self.high != math.inf:
+            return f" below {high}" if self.open_high else f" up to {high}"
+        return ""
 
 
 SEEDS = Numbers(0, whole=True, optional=True)

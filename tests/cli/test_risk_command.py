@@ -109,7 +109,11 @@ def test_small_and_special_sums(sudare: Sudare, words: tuple[object, ...], says:
     [
         ((), 2, "--members"),
         (("--members", 1), 2, "--members"),
-        (("--members", 10, "--dishonest", 4, "--leaving", 3), 10, "at most 2 leaving, or at most 3 dishonest"),
+        (
+            ("--members", 10, "--dishonest", 4, "--leaving", 3),
+            10,
+            "Or let at most 2 leave. Or expect at most 3 dishonest ones.",
+        ),
         (("--members", 10, "--dishonest", 4, "--threshold", 7), 10, "from 8 to 10"),
         (("--members", 10, "--leaving", 2, "--threshold", 9), 10, "at most 8"),
         (("--members", 10, "--threshold", 11), 10, "more than the 10 members there are"),

@@ -1,12 +1,14 @@
 """All English texts of the source that somebody is told, as templates, with the room that says them. Read from the syntax tree: nothing is run.
 
 In rooms that speak (shell, report, demo, page) every literal that reads as prose counts; elsewhere what errors are made of: the arguments of error
-classes, with the names and functions of the same module that they come from. Gaps are named after the last word of their expression.
+classes, with the names and functions of the same module that they come from, and every literal of three words or more, which some error, card or log says.
+Gaps are named after the last word of their expression.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import itertools
 import re
@@ -20,7 +22,8 @@ from sudare.languages.template import literal_text
 
 SOURCE: Final = Path(__file__).parents[2] / "src" / "sudare"
 SPEAKING_ROOMS: Final = ("cli", "report", "demo", "requests", "web")
-NOT_TRANSLATED: Final = ("papers", "languages")
+# The glossary says its words in both languages itself.
+NOT_TRANSLATED: Final = ("papers", "languages", "glossary")
 _ERRORS: Final = {error.__name__ for error in every_error()}
 _MOST_VARIANTS: Final = 64
 _PLURALS: Final = (
@@ -36,6 +39,10 @@ _PLURALS: Final = (
     {"person", "people"},
     {"that", "those"},
 )
+# Rooms whose pages are written in both languages.
+WITH_OWN_TEXTS: Final = ("dossier",)
+# Words of guarantees and audits, which texts have in their gaps; their catalogue is words.toml.
+WORDS_IN_GAPS: Final = ("record", "person", "everyone", "replace-one", "add-remove", "REFUTED")
 # Keyword arguments that programs read, not people.
 _FOR_PROGRAMS: Final = {
     "metavar",
@@ -55,11 +62,18 @@ _FOR_PROGRAMS: Final = {
     "loc",
     "linestyle",
 }
-_NAMES: Final = {"localhost", "csv", "json"}
+_NAMES: Final = {"localhost", "csv", "json", "threshold", "dishonest", "auto", "main", "Classifier", "Regressor"}
 # Methods of texts, which are asked about and not told.
 _TEXT_METHODS: Final = {"removeprefix", "removesuffix", "startswith", "endswith", "split", "replace", "index", "find"}
 # Calls whose words are shown, however short.
 _CALLS_WITH_WORDS: Final = {"Table", "add_column", "add_row", "Strength", "Text", "tell"}
+# Regular expressions, headers, content policies, types of content and fonts.
+_CODE: Final = re.compile(
+    r"\\[dws]|\(\?|\[a-z|-----|filename\*|<[a-z]+|[a-z]-src |^(SELECT|PRAGMA|INSERT|CREATE|Bearer|sudare) |^text/|^DejaVu|^kind = "
+)
+_QUERY: Final = re.compile(
+    r"typeof|lower\(|= 1$|\b(AS|CASE|CAST|COLLATE|GROUP BY|GROUPING SETS|NOT BETWEEN|SET LOCAL|SET TRANSACTION|THEN|UPDATE)\b"
+)
 _MARKED: Final = re.compile(r"""\b_\(\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
 
 
@@ -75,14 +89,16 @@ class SourceText(NamedTuple):
 @functools.cache
 def source_texts() -> list[SourceText]:
     """Every text, once for each place."""
+    words = [SourceText("words", "privacy/guarantee.py", 1, word) for word in WORDS_IN_GAPS]
     found: list[SourceText] = []
     for file in sorted(SOURCE.rglob("*.py")):
         room = file.relative_to(SOURCE).parts[0].removesuffix(".py")
         if room not in NOT_TRANSLATED:
             module = Module(ast.parse(file.read_text("utf-8")))
+            speaks = room in SPEAKING_ROOMS
             texts = itertools.chain(
                 module.error_texts(),
-                module.spoken_texts() if room in SPEAKING_ROOMS and file.name != "__init__.py" else (),
+                () if room in WITH_OWN_TEXTS or file.name == "__init__.py" else module.spoken_texts() if speaks else module.sentences(),
             )
             found.extend(SourceText(room, str(file.relative_to(SOURCE)), line, text) for line, text in texts)
     for file in sorted(SOURCE.rglob("*.html")):
@@ -91,12 +107,14 @@ def source_texts() -> list[SourceText]:
         for mark in _MARKED.finditer(content):
             line = content.count("\n", 0, mark.start()) + 1
             found.append(SourceText(room, str(file.relative_to(SOURCE)), line, ast.literal_eval(mark.group(1))))
-    return [text for text in found if _has_words(text.template)]
+    return words + [text for text in found if _has_words(text.template)]
 
 
 def _has_words(template: str) -> bool:
     """Whether it says something outside gaps. Alone, a word in small letters does; names of modules, files and encodings do not."""
     text = literal_text(template)
+    if _QUERY.search(text):
+        return False
     if " " not in text or re.match(r"--\S+ \S*$|sudare ", text):
         return re.fullmatch(r"[A-Z]?[a-z]{2,}[.:]?", text) is not None and text not in _NAMES
     return re.search(r"[A-Za-z]{2}", text) is not None
@@ -105,11 +123,8 @@ def _has_words(template: str) -> bool:
 def _is_prose(template: str) -> bool:
     """Whether a literal reads as something said to people: words with spaces between, not a path, a query or a regular expression."""
     text = literal_text(template)
-    return re.search(
-        r"[A-Za-z]+[,;:.)'’]* \(?[A-Za-z]+|^[A-Z][a-z]+[.:!]|[a-z]{2,} |^ [a-z]{2,}", text
-    ) is not None and not re.search(
-        r"\\[dws]|\(\?|filename\*|<[a-z]+|[a-z]-src |^(SELECT|PRAGMA|INSERT|CREATE|Bearer|sudare) |^text/|^DejaVu", text
-    )
+    words = re.search(r"[A-Za-z]+[,;:.)'’]* \(?[A-Za-z]+|^[A-Z][a-z]+[.:!]|[a-z]{2,} |^ [a-z]{2,}", text)
+    return words is not None and not _CODE.search(text)
 
 
 @dataclass
@@ -159,6 +174,18 @@ class Module:
                     texts = [_unescaped(text) for text in texts]
                 if any(map(_is_prose, texts)) or self._is_label(node):
                     yield from ((node.lineno, text) for text in texts)
+        yield from self.fragments
+
+    def sentences(self) -> Iterator[tuple[int, str]]:
+        """(line, template) of every literal of three words or more that is neither documentation nor about a fault of the program itself."""
+        for node in ast.walk(self.tree):
+            is_text = isinstance(node, ast.Constant | ast.JoinedStr | ast.IfExp)
+            if is_text and not self._is_inner(node) and not self._is_for_authors(node):
+                yield from (
+                    (node.lineno, text)
+                    for text in self.templates(node)
+                    if _is_prose(text) and len(literal_text(text).split()) > 2
+                )
         yield from self.fragments
 
     def templates(self, node: ast.expr) -> list[str]:
@@ -270,6 +297,17 @@ class Module:
             case ast.Dict(keys=keys):
                 return node in keys
         return False
+
+    def _is_for_authors(self, node: ast.AST) -> bool:
+        """Whether only somebody who changes the program would read it: in an assertion, an error of Python, or what `repr` shows."""
+        above = self.parents.get(node)
+        while above is not None and not isinstance(above, ast.FunctionDef):
+            if isinstance(above, ast.Assert) or (
+                isinstance(above, ast.Call) and isinstance(getattr(builtins, _name_of(above.func), None), type)
+            ):
+                return True
+            above = self.parents.get(above)
+        return above is not None and above.name == "__repr__"
 
     def _is_label(self, node: ast.AST) -> bool:
         """Whether a single word is shown as such: in a table, as the first of a pair, or as a word of a card."""

@@ -12,6 +12,8 @@ from tests.languages.missing import catalogues, missing_texts, stale_entries
 # Rooms of which all texts are translated. A room only ever comes in; when all are, the list goes.
 FINISHED_ROOMS: Final[set[str]] = {
     "audit",
+    "consortium",
+    "dictionary",
     "experts",
     "files",
     "frames",
@@ -24,7 +26,9 @@ FINISHED_ROOMS: Final[set[str]] = {
     "reconstruction",
     "schema",
     "statistics",
+    "sums",
     "synthesis",
+    "words",
 }
 
 ENTRIES: Final = [

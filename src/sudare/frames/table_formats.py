@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
@@ -21,9 +21,6 @@ from sudare.frames.record_source import FileList, Origin, RecordSource, arrow_ba
 from sudare.optional_packages import optional_package
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import Table, attempt
-
-_MISSING: Final = "{} tables are read by a package that is not installed."
-_INSTALL: Final = "Run: pip install 'sudare[{}]'. Nothing was charged."
 
 
 class DatasetSource(RecordSource):
@@ -165,7 +162,11 @@ def hive_folder(folder: Path) -> DatasetSource:
 
 def delta_table(address: TableAddress) -> RecordSource:
     """A Delta table at a path or in an object store, in its newest version."""
-    deltalake = optional_package("deltalake", _MISSING.format("Delta"), _INSTALL.format("delta"))
+    deltalake = optional_package(
+        "deltalake",
+        "Delta tables are read by a package that is not installed.",
+        "Run: pip install 'sudare[delta]'. Nothing was charged.",
+    )
     root = address.root
     place = _uri(root) if isinstance(root, ObjectAddress) else os.path.realpath(root)
     options = _delta_options(root) if isinstance(root, ObjectAddress) else {}
@@ -283,7 +284,11 @@ class IcebergSource(RecordSource):
 
 def iceberg_table(address: TableAddress) -> RecordSource:
     """An Iceberg table by the folder that holds its metadata, or by a metadata file."""
-    tables = optional_package("pyiceberg.table", _MISSING.format("Iceberg"), _INSTALL.format("iceberg"))
+    tables = optional_package(
+        "pyiceberg.table",
+        "Iceberg tables are read by a package that is not installed.",
+        "Run: pip install 'sudare[iceberg]'. Nothing was charged.",
+    )
     location, options = _newest_metadata(address.root), {}
     if isinstance(address.root, ObjectAddress):
         options = _iceberg_options(address.root)

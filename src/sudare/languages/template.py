@@ -65,12 +65,13 @@ def pattern(template: str) -> re.Pattern[str]:
 
 
 def quoted_gaps(template: str) -> set[str]:
-    """Gaps that begin right after a quotation mark: what stands there is a name that somebody gave."""
-    found, before = set(), ""
+    """Gaps right after a quotation mark, or anywhere between backticks: what stands there is a name that somebody gave, or code."""
+    found, before, is_code = set(), "", False
     for kind, piece in tokens(template):
-        if kind == "gap" and before.endswith(_QUOTES):
+        if kind == "gap" and (is_code or before.endswith(_QUOTES)):
             found.add(piece)
         before = piece if kind == "text" else ""
+        is_code ^= before.count("`") % 2 == 1
     return found
 
 

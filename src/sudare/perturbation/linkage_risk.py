@@ -10,12 +10,13 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from flint import arb
 
 from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidParameter
+from sudare.parameter_checks import Numbers
 from sudare.perturbation.shuffle_amplification import shuffled_epsilon
 from sudare.privacy.accounting import decimal_down, exact
 from sudare.privacy.guarantee import Guarantee, readable_up
@@ -30,10 +31,9 @@ _BALL_BITS: Final = 192
 
 
 def checked_count(name: str, number: object, least: int) -> int:
-    """`number` if it is a whole number from `least`."""
-    if isinstance(number, bool) or not isinstance(number, int) or number < least:
-        raise InvalidParameter(f"{name} must be a whole number from {least}, got {number!r}.", f"Use {name}={least}.")
-    return number
+    """`number` if it is a whole number from `least`. Raise InvalidParameter otherwise."""
+    Numbers(least, whole=True).check(name, number)
+    return int(cast(int, number))
 
 
 def epsilon_of_k(k: int, n_records: int, rows_per_person: int = 1) -> float:

@@ -169,9 +169,10 @@ class Guarantee:
     def __str__(self) -> str:
         if self.notion == "none":
             return f"no guarantee: exact values shown to {self.towards}"
-        kind = "" if self.notion == "central" else f"{self.notion} "
-        amounts = f"{kind}ε = {readable_up(self.epsilon)}, δ = {readable_up(self.delta)}"
-        text = f"{amounts}, {self.neighbours} {self.unit}, towards {self.towards}"
+        epsilon, delta = readable_up(self.epsilon), readable_up(self.delta)
+        text = f"ε = {epsilon}, δ = {delta}, {self.neighbours} {self.unit}, towards {self.towards}"
+        if self.notion != "central":
+            text = f"{self.notion} {text}"
         return text if self.valid else f"{text} — NOT VALID"
 
 

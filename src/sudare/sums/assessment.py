@@ -93,9 +93,9 @@ def assessed_sum(members: int, dishonest: int, leaving: int, threshold: int | No
 
 def _remedies(members: int, dishonest: int, leaving: int) -> str:
     """Which of the three numbers to change, and to what."""
-    changes = [f"at least {dishonest + max(2 * leaving + 1, 2)} members"]
+    changes = [f"Use at least {dishonest + max(2 * leaving + 1, 2)} members."]
     if dishonest < members:
-        changes.append(f"at most {(members - dishonest - 1) // 2} leaving")
+        changes.append(f"Or let at most {(members - dishonest - 1) // 2} leave.")
     if 2 * leaving < members:
-        changes.append(f"at most {min(members - 2 * leaving - 1, members - 2)} dishonest")
-    return f"Use {', or '.join(changes)}."
+        changes.append(f"Or expect at most {min(members - 2 * leaving - 1, members - 2)} dishonest ones.")
+    return " ".join(changes)

@@ -154,13 +154,13 @@ class Field:
         return self.value
 
     def number(self, above: float, most: float = math.inf) -> float:
-        """A finite number above a limit."""
+        """A finite number above 0, or above the least normal number, which is 0 to people; any with -inf."""
         value = self.value
         is_number = type(value) is float or (type(value) is int and abs(value) <= _LARGEST_WHOLE)
         if not is_number or not math.isfinite(float(value)) or not above < float(value) <= most:  # type: ignore[arg-type]
-            # The limits that people meet are 0, 1 and a year; the least normal number is 0 to them.
-            limit = f" above {0 if above == _LEAST_NORMAL else above:g}" if math.isfinite(above) else ""
-            raise self.refused(f"a number{limit}{f' and at most {most:,.10g}' if math.isfinite(most) else ''}")
+            if math.isfinite(most):
+                raise self.refused(f"a number above 0 and at most {most:,.10g}")
+            raise self.refused("a number above 0" if math.isfinite(above) else "a finite number")
         return float(value)  # type: ignore[arg-type]
 
     def epsilon(self) -> float:

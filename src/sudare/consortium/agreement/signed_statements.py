@@ -273,11 +273,14 @@ def keys_in_force(agreement: Agreement, statements: Statements) -> Mapping[str, 
         raise KeyRevoked(f"The key of {', '.join(found.revoked)} no longer counts.", KeyRevoked.help)
     if not found.is_in_force:
         unsigned = sorted((*found.missing, *found.invalid))
-        what = "is not signed by" if unsigned else "has no keys for sums that are signed by"
-        raise AgreementMismatch(
-            f"The agreement {agreement.digest[:12]} {what} {', '.join(unsigned or found.without_sum_keys)}.",
+        digest, remedy = (
+            agreement.digest[:12],
             "They sign with `sudare consortium sign` and send their file of statements.",
         )
+        if unsigned:
+            raise AgreementMismatch(f"The agreement {digest} is not signed by {', '.join(unsigned)}.", remedy)
+        keyless = ", ".join(found.without_sum_keys)
+        raise AgreementMismatch(f"The agreement {digest} has no keys for sums that are signed by {keyless}.", remedy)
     return found.keys
 
 
