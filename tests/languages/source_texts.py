@@ -98,7 +98,11 @@ def source_texts() -> list[SourceText]:
             speaks = room in SPEAKING_ROOMS
             texts = itertools.chain(
                 module.error_texts(),
-                () if room in WITH_OWN_TEXTS or file.name == "__init__.py" else module.spoken_texts() if speaks else module.sentences(),
+                ()
+                if room in WITH_OWN_TEXTS or file.name == "__init__.py"
+                else module.spoken_texts()
+                if speaks
+                else module.sentences(),
             )
             found.extend(SourceText(room, str(file.relative_to(SOURCE)), line, text) for line, text in texts)
     for file in sorted(SOURCE.rglob("*.html")):
