@@ -86,6 +86,7 @@ class _Template:
     def __init__(self, english: str, other: str) -> None:
         self.other = other
         self.weight = len(literal_text(english))
+        self.is_short = self.weight < _FEW_LETTERS
         self._english = english
         # Looking for the longest piece first is much faster than the pattern.
         self._piece = max((piece for kind, piece in tokens(english) if kind == "text"), key=len, default="")
@@ -98,7 +99,13 @@ class _Template:
     def values_in(self, text: str) -> dict[str, str] | None:
         """What stands in the gaps, if the template makes the text."""
         found = self._pattern.fullmatch(text) if self._piece in text else None
-        return None if found is None else found.groupdict()
+        if found is None:
+            return None
+        values = found.groupdict()
+        # What a template of hardly any words has gaps for are names and numbers, not sentences.
+        return (
+            None if self.is_short and any(mark in text for text in values.values() for mark in ("; ", ". ")) else values
+        )
 
     def is_name(self, gap: str) -> bool:
         """Whether a name stands there, which is never translated."""
@@ -128,9 +135,9 @@ class _Catalogue:
         # A template of hardly any words makes many texts: it is asked after sentences that are known one by one.
         likely = self._likely(text)
         return (
-            self._from_templates([template for template in likely if template.weight >= _FEW_LETTERS], text, depth)
+            self._from_templates([template for template in likely if not template.is_short], text, depth)
             or self._in_parts(text, depth, all)
-            or self._from_templates([template for template in likely if template.weight < _FEW_LETTERS], text, depth)
+            or self._from_templates([template for template in likely if template.is_short], text, depth)
             or self._in_parts(text, depth, any)
         )
 
