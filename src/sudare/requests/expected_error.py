@@ -30,7 +30,7 @@ class ExpectedError:
     def __str__(self) -> str:
         if self.size is None:
             return self.what
-        return f"{self.what} ±{_two_digits(self.size)}{f' {self.unit}' if self.unit else ''}"
+        return f"{self.what} ±{two_digits(self.size)}{f' {self.unit}' if self.unit else ''}"
 
 
 def expected_errors(kind: str | Kind, estimator: Any, rows: int) -> list[ExpectedError]:
@@ -46,7 +46,7 @@ def expected_errors(kind: str | Kind, estimator: Any, rows: int) -> list[Expecte
     return [ExpectedError(_WORDS[chosen.name] if rows > 0 else _NO_ROWS)]
 
 
-def _two_digits(size: float) -> str:
+def two_digits(size: float) -> str:
     """A size in two digits, rounded up, without an exponent where it is a number of every day."""
     if size == 0 or not math.isfinite(size):
         return f"{size:g}"

@@ -18,6 +18,7 @@ from sudare.privacy.release import Release
 from sudare.report.privacy_card import card_rows, card_strength
 from sudare.requests import job
 from sudare.requests.catalogue import KINDS, kind_named
+from sudare.requests.expected_error import two_digits
 from sudare.requests.price import Price, price_now
 from sudare.requests.request import Request, Values, Verdict
 from sudare.requests.request_acts import ask, change, decide
@@ -43,6 +44,11 @@ class ErrorBar:
     unit: str
     share: float
 
+    @property
+    def size_text(self) -> str:
+        """Its size in two digits."""
+        return "" if self.size is None else two_digits(self.size)
+
 
 @dataclass(frozen=True)
 class Leaving:
@@ -58,7 +64,7 @@ def requests(visit: Visit) -> Response:
     """All requests."""
     settings = request_settings(visit.services.settings)
     shown = [(each, Guarantee.from_dict(each.newest.guarantee)) for each in settings.store.requests()]
-    return visit.render("requests.html", requests=shown, tables=settings.tables)
+    return visit.render("requests.html", requests=shown, kinds=KINDS)
 
 
 @page("analyst")
