@@ -44,12 +44,65 @@ def test_means(house: Path, sudare: Sudare) -> None:
     assert sudare("show", "mean.sudare", "--by", "age").exit_code == 10
 
 
-def test_what_has_no_table(house: Path, sudare: Sudare) -> None:
-    words = ("fit", "scaler", *FIT_MEAN[2:], "-o", "scaler.sudare", "--key", "key.pem")
-    assert sudare(*words).exit_code == 0
-    refused = sudare("show", "scaler.sudare")
-    assert refused.exit_code == 10
-    assert "sudare inspect" in refused.stderr
+KINDS = {
+    "scaler": ((), {"column", "mean", "standard_deviation"}),
+    "logistic": (("--target", "smoker"), {"class", "term", "coefficient"}),
+    "ridge": (("--target", "age"), {"term", "coefficient"}),
+    "gibbs": (("--target", "smoker", "--delta", "1e-7"), {"class", "term", "coefficient"}),
+    "network": (
+        ("--target", "smoker", "--delta", "1e-7", "--hidden-layer-size", "4", "--max-iter", "2"),
+        {"layer", "inputs", "neurons", "parameters"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_something_to_show(house: Path, sudare: Sudare, kind: str) -> None:
+    options, columns = KINDS[kind]
+    made = sudare("fit", kind, *FIT_MEAN[2:], *options, "-o", "new.sudare", "--key", "key.pem")
+    assert made.exit_code == 0, made.stderr
+    values = sudare("show", "new.sudare", "--json").values
+    assert set(values["table"]) == columns
+    assert sudare("show", "new.sudare").exit_code == 0
+    drawn = sudare("show", "new.sudare", "--plot", "new.png")
+    assert drawn.exit_code == (10 if kind == "network" else 0), drawn.stderr
+    if kind == "logistic":
+        assert values["table"]["term"] == ["(intercept)", "age"]
+    if kind == "network":
+        assert values["table"]["neurons"] == [4, 2]
+
+
+def test_records_and_synthetic_tables(house: Path, sudare: Sudare) -> None:
+    signed = ("--account", "patients", "--key", "key.pem")
+    words = ("table.parquet", "--schema", "schema.toml", "--epsilon", 0.5, *signed)
+    assert sudare("perturb", *words, "-o", "records.sudare").exit_code == 0
+    assert sudare("synthesize", *words, "-o", "synthetic.sudare").exit_code == 0
+    records = sudare("show", "records.sudare", "--json").values
+    assert records["table"]["column"] == ["age", "smoker"]
+    assert sum(records["table"]["epsilon"]) <= 0.5
+    assert "sudare reconstruct" in sudare("show", "records.sudare").stdout
+    assert sudare("show", "synthetic.sudare", "--json").values["table"] == {"first": ["age"], "second": ["smoker"]}
+
+
+def test_numbers_as_parquet_and_picture(table: Path, house: Path, sudare: Sudare) -> None:
+    told = sudare("show", "table.sudare", "--parquet", "table_of.parquet", "--plot", "table.svg", "--json")
+    assert told.exit_code == 0, told.stdout
+    assert pd.read_parquet(house / "table_of.parquet").to_dict("list") == told.values["table"]
+    assert b"<svg" in (house / "table.svg").read_bytes()
+    assert sudare("show", "table.sudare", "--plot", "table.svg").exit_code == 10
+    assert sudare("show", "table.sudare", "--plot", "table.pdf").exit_code == 10
+
+
+def test_units_of_the_schema_are_shown(house: Path, sudare: Sudare) -> None:
+    schema = house / "units.toml"
+    schema.write_text((house / "schema.toml").read_text().replace("high = 110", 'high = 110\nunit = "years"'))
+    words = ("table.parquet", "--schema", "units.toml", "--epsilon", 0.2, "--account", "patients", "--key", "key.pem")
+    made = sudare("fit", "table", *words, "--by", "smoker", "--mean-of", "age", "-o", "units.sudare")
+    assert made.exit_code == 0, made.stderr
+    assert "mean_age (years)" in sudare("show", "units.sudare").stdout
+    assert sudare("fit", "mean", *words, "-o", "means.sudare").exit_code == 0
+    assert sudare("show", "means.sudare", "--json").values["table"]["unit"] == ["years"]
+    assert "mean of age ±" in sudare("fit", "mean", *words, "--dry-run").stdout
 
 
 def test_quantiles(house: Path, sudare: Sudare) -> None:

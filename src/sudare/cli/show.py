@@ -1,9 +1,10 @@
-"""`sudare show`: the numbers of a released statistic, with labels and intervals."""
+"""`sudare show`: what is in a release, with labels, units and intervals."""
 
 from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -14,18 +15,23 @@ from rich.text import Text
 from sudare.cli.answers import AsJson, answer, reported, write_new_private
 from sudare.cli.inspect import read_release, signature_lines
 from sudare.cli.options import TrustedKeys
+from sudare.cli.plot_files import check_picture, draw
+from sudare.errors import InvalidParameter
 from sudare.safe_text import escaped_for_terminal, spreadsheet_safe
 
 if TYPE_CHECKING:
     from sudare.privacy.guarantee import Guarantee
+    from sudare.requests.released_numbers import ReleasedNumbers
 
 # The group of all rows whose undeclared key was not selected; rows without a key are among them.
 ALL_OTHERS: Final = "(all others)"
+# So many rows of a picture can be read.
+_MOST_DRAWN: Final = 60
 
 
 @reported
 def show(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A released statistic, usually NAME.sudare.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A release, usually NAME.sudare.")],
     by: Annotated[
         list[str] | None,
         typer.Option("--by", metavar="COLUMN", help="Of a table by group: only by this column; may be repeated."),
@@ -34,44 +40,86 @@ def show(
     output: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write the numbers to a new CSV file.")
     ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", metavar="FILE", help="Write the numbers to a new Parquet file.")
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the numbers, with their intervals, into a new PNG or SVG file."),
+    ] = None,
     trusted: TrustedKeys = None,
     as_json: AsJson = False,
-) -> None:
-    """Print the numbers of a released statistic, with labels and intervals. It costs nothing: all follows from the file."""
-    from sudare.errors import InvalidParameter
+) -> None:  # fmt: skip
+    """Print what is in a release: numbers with labels, units and intervals, coefficients, layers. It costs nothing: all follows from the file."""
     from sudare.report.privacy_card import computed_from
-    from sudare.statistics.noise_intervals import DEFAULT_LEVEL
+    from sudare.requests.released_numbers import released_numbers
 
+    check_picture(plot)
     release, signature = read_release(file, trusted)
-    model = release.model()
-    if not hasattr(model, "table"):
-        raise InvalidParameter(
-            f"A {release.learner} has no table of numbers.",
-            "See its card with `sudare inspect`; all its numbers are in `sudare inspect --json`.",
-        )
-    if by and release.learner != "GroupedTable":
-        raise InvalidParameter(f"A {release.learner} is not grouped.", "Leave --by out.")
-    is_drawn = release.learner == "PrivateQuantiles"
-    if is_drawn and level != DEFAULT_LEVEL:
-        raise InvalidParameter("Intervals of quantiles were drawn with them, for 0.95.", "Leave --level out.")
-    found = model.table(by, level) if by else model.table() if is_drawn else model.table(level=level)
-    written = [] if output is None else [f"Wrote {output}."]
+    numbers = released_numbers(release, by, level)
+    found = dict(numbers.table)
+    if plot is not None and numbers.measured is None:
+        raise InvalidParameter(f"A {release.learner} has no numbers to draw.", "Leave --plot out.")
     if output is not None:
         write_new_private(output, _csv_text(found).encode())
+    if parquet is not None:
+        _write_parquet(parquet, found)
+    if plot is not None:
+        _draw(numbers, plot)
     about = computed_from(release.content.parameters)
-    values = {"file": str(file), "learner": release.learner, "signature": signature, "level": level, "table": found}
+    has_intervals = any(f"{name}_low" in found for name in found)
+    files = [str(each) for each in (output, parquet, plot) if each is not None]
+    values = {
+        "file": str(file), "learner": release.learner, "signature": signature, "level": level, "table": found,
+        "units": dict(numbers.units), "notes": list(numbers.notes),
+    }  # fmt: skip
     answer(
-        {**values, **dict(about), "csv": None if output is None else str(output)},
+        {**values, **dict(about), "csv": None if output is None else str(output), "files": files},
         as_json,
-        _shown(found),
+        _shown(found, numbers.units),
         *(f"{label.capitalize()}: {escaped_for_terminal(text)}." for label, text in about),
-        _said(release.guarantee, level),
+        *numbers.notes,
+        _said(release.guarantee, level) if has_intervals else f"{release.guarantee}.",
         *signature_lines(signature),
-        *written,
+        *(f"Wrote {each}." for each in files),
     )
 
 
-def _shown(found: dict[str, list[Any]]) -> Table:
+def _write_parquet(file: Path, found: dict[str, list[Any]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    content = pa.BufferOutputStream()
+    columns = {name: pa.array([ALL_OTHERS if each is None else each for each in found[name]]) for name in found}
+    pyarrow.parquet.write_table(pa.table(columns), content)
+    write_new_private(file, content.getvalue().to_pybytes())
+
+
+def _draw(numbers: ReleasedNumbers, file: Path) -> None:
+    from sudare.report.plots import interval_rows
+
+    table, name = numbers.table, numbers.measured or ""
+    if len(table[name]) > _MOST_DRAWN:
+        raise InvalidParameter(
+            f"There are {len(table[name])} numbers, and a picture shows {_MOST_DRAWN} at most.",
+            "Choose fewer with --by, or use --csv.",
+        )
+    ends = (f"{name}_low", f"{name}_high")
+    numeric = {each for each in table if all(isinstance(value, float) for value in table[each])}
+    labels = [each for each in table if each not in (*numeric, name, *ends) and not each.endswith(("_low", "_high"))]
+    if "count" in labels and name != "count":
+        labels.remove("count")
+    named = [", ".join(_cell(table[each][row]) for each in labels) for row in range(len(table[name]))]
+    # What has no interval is drawn from zero.
+    lows, highs = (table.get(end, [0.0] * len(named)) for end in ends)
+    unit = numbers.units.get(name)
+    axis = name if unit is None else f"{name} ({unit})"
+    if ends[0] not in table:
+        highs = table[name]
+    draw(interval_rows(named, table[name], lows, highs, x_label=axis), file=file)
+
+
+def _shown(found: dict[str, list[Any]], units: Mapping[str, str]) -> Table:
     """One column for each number, with its interval in it."""
     ends = {f"{name}_{end}" for name in found for end in ("low", "high")} & set(found)
     shown = Table(box=None, pad_edge=False)
@@ -79,7 +127,8 @@ def _shown(found: dict[str, list[Any]]) -> Table:
     for name, values in found.items():
         if name in ends:
             continue
-        shown.add_column(Text(escaped_for_terminal(name)), overflow="fold")
+        heading = f"{name} ({units[name]})" if name in units else name
+        shown.add_column(Text(escaped_for_terminal(heading)), overflow="fold")
         written = list(map(_cell, values))
         if f"{name}_low" in ends:
             low, high = (map(_cell, found[f"{name}_{end}"]) for end in ("low", "high"))
