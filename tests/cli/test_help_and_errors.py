@@ -54,7 +54,7 @@ def test_the_commands_there_are() -> None:
     fits = {f"fit {name}" for name in FITTED}
     assert found == {
         *fits, *request, "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "report", "budget", "audit", "risk", "risk sums", "risk chunks", "study", *budget,
-        "perturb", "reconstruct", "crosstab", "synthesize", "sample", "predict", "combine", *key, *consortium, "status", "approve", "deny",
+        "perturb", "reconstruct", "crosstab", "synthesize", "sample", "predict", "combine", "export", *key, *consortium, "status", "approve", "deny",
         "node", "run", "score", "show", "relay", "relay kits", "relay transcripts", "explain", "page", "page password",
     }  # fmt: skip
 

@@ -19,6 +19,7 @@ from sudare.cli import (
     crosstab,
     demo,
     explain,
+    export,
     fit,
     inspect,
     key,
@@ -87,6 +88,7 @@ app.command("synthesize", short_help="A private synthetic table, as a signed rel
 app.command("sample", short_help="Rows of nobody, drawn from a released synthetic table.")(synthesize.sample)
 app.command("predict", short_help="What a released model says of new records.")(predict.predict)
 app.command("combine", short_help="Other members' models, weighted on own data, for oneself.")(combine.combine)
+app.command("export", short_help="A released model for ONNX or MLflow.")(export.export)
 app.command("show", short_help="What is in a release: numbers with intervals, coefficients, layers.")(show.show)
 app.command("inspect", short_help="The privacy card of a release.")(inspect.inspect)
 app.command("report", short_help="One page of an account or of releases: what left, what it cost.")(report.report)
