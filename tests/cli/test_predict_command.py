@@ -84,7 +84,6 @@ def test_what_cannot_be_predicted(house: Path, sudare: Sudare, new: pd.DataFrame
     made(sudare, "svc")
     (house / "other.csv").write_text("weight,height\n1,2\n")
     (house / "words.csv").write_text("age,smoker\nold,no\n")
-    sudare("key", "new", "other.pem", "--no-passphrase")
     for words, exit_code, told in REFUSALS:
         refused = sudare("predict", *words)
         assert (refused.exit_code, refused.stdout) == (exit_code, ""), refused.stderr
