@@ -162,7 +162,7 @@ class Clicks:
 
 
 def test_from_a_table_to_an_approved_release_in_twelve_clicks(tmp_path: Path, browser: kit.Browser) -> None:
-    """docs/page.md walks through this: a folder with a table, a key and six lines of settings."""
+    """docs/requests.md walks through this: a folder with a table, a key and four lines of settings."""
     random = np.random.default_rng(1)
     wards = random.choice(["cardiology", "surgery"], 500)
     pd.DataFrame({"stay": random.gamma(2.0, 2.0, 500).round(1), "ward": wards}).to_csv(
