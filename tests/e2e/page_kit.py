@@ -116,8 +116,14 @@ def _history(folder: Path, key: Ed25519PrivateKey) -> None:
     ledger.raise_budget("visits", epsilon=3.0, reason="aiko: a second study was approved by the board")
 
 
+class Address(str):
+    """Where a page answers, and the process that does."""
+
+    process: int = 0
+
+
 @contextlib.contextmanager
-def served(folder: Path, *options: str) -> Iterator[str]:
+def served(folder: Path, *options: str) -> Iterator[Address]:
     """The address that a server process of its own printed; it is stopped at the end."""
     program = [
         sys.executable,
@@ -132,7 +138,9 @@ def served(folder: Path, *options: str) -> Iterator[str]:
     with subprocess.Popen(program, cwd=folder, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as server:
         try:
             assert server.stdout is not None
-            yield json.loads(server.stdout.readline())["address"]
+            address = Address(json.loads(server.stdout.readline())["address"])
+            address.process = server.pid
+            yield address
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(120)
@@ -153,7 +161,6 @@ def opened(browser: Browser, address: str, *, phone: bool = False, language: str
     """A browser of its own, without anybody's cookies, at an address. Dialogs and errors of scripts fail the test that sees them."""
     context = browser.new_context(
         viewport=PHONE if phone else DESKTOP,  # type: ignore[arg-type]
-        device_scale_factor=2 if phone else 1,
         locale=language,
         color_scheme="light",
         reduced_motion="reduce",

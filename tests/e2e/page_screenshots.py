@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -28,6 +30,12 @@ PAGES = {
 SHORT = ("schema", "draft", "ask-form")
 
 
+_FONTS = shutil.which("fc-list")
+HAS_JAPANESE_FONT = _FONTS is not None and bool(
+    subprocess.run([_FONTS, ":lang=ja"], capture_output=True, check=False).stdout
+)
+
+
 def main() -> None:
     """Write all pictures."""
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -35,16 +43,23 @@ def main() -> None:
         kit.furnished(Path(folder))
         with kit.served(Path(folder)) as address:
             _asked(kit.signed_in(browser, address, "ken"), address)
-            kit.opened(browser, f"{address}sign-in").screenshot(path=FOLDER / "sign-in.png")
+            _taken(kit.opened(browser, f"{address}sign-in"), "sign-in", full=False)
             for suffix, phone in (("", False), ("-phone", True)):
                 page = kit.signed_in(browser, address, "aiko", phone=phone)
                 for name, path in PAGES.items():
                     page.goto(f"{address}{path}")
-                    page.screenshot(path=FOLDER / f"{name}{suffix}.png", full_page=name not in SHORT)
+                    _taken(page, f"{name}{suffix}", full=name not in SHORT)
                 page.goto(f"{address}requests")
                 page.locator("main a[href^='/requests/']").last.click()
                 page.wait_for_selector("button[value=approved]")
-                page.screenshot(path=FOLDER / f"request{suffix}.png", full_page=True)
+                _taken(page, f"request{suffix}", full=True)
+
+
+def _taken(page: kit.Page, name: str, *, full: bool) -> None:
+    if not HAS_JAPANESE_FONT:
+        # The name of the language would be three boxes.
+        page.evaluate("document.querySelector('.languages').style.visibility = 'hidden'")
+    page.screenshot(path=FOLDER / f"{name}.png", full_page=full)
 
 
 def _asked(page: kit.Page, address: str) -> None:

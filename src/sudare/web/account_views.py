@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from sudare.privacy import Account, Ledger
 from sudare.privacy.account_balance import Amount
@@ -52,10 +53,15 @@ def account_view(account: Account) -> AccountView:
         neighbours=terms.neighbours,
         unit=terms.unit,
         composition=terms.budget.composition,
-        source=terms.bound or terms.source,
+        source=_shown_source(terms.bound or terms.source),
         entries=state.entries,
         is_closed=state.is_closed,
     )
+
+
+def _shown_source(source: str) -> str:
+    """What an account pays for, without the folders that it lies in."""
+    return source if "://" in source else PurePath(source).name or source
 
 
 def account_views(ledger: Ledger) -> list[AccountView]:

@@ -10,8 +10,8 @@ from sudare.report.numbers import nearest, rounded_up
 
 _Scale = Callable[[float], float]
 
-WIDTH, HEIGHT = 720.0, 220.0
-LEFT, RIGHT, TOP, BOTTOM = 46.0, 12.0, 14.0, 30.0
+WIDTH, HEIGHT = 480.0, 190.0
+LEFT, RIGHT, TOP, BOTTOM = 34.0, 8.0, 14.0, 30.0
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class IntervalPicture:
     ticks: Sequence[Tick]
     height: float
     width: float = WIDTH
-    left: float = 220.0
-    right: float = WIDTH - 30.0
+    left: float = 168.0
+    right: float = WIDTH - 22.0
 
 
 ROW = 26.0
-LONGEST_LABEL = 30
+LONGEST_LABEL = 24
 
 
 def interval_picture(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from typing import Final
 
 from starlette.exceptions import HTTPException
@@ -16,6 +18,7 @@ from sudare.web.downloads import disposition
 from sudare.web.parts import PagePart
 from sudare.web.release_views import ListedFile, file_named, listed_files, received_view, trusted_keys
 from sudare.web.rendering import NavigationItem
+from sudare.web.services import Services
 from sudare.web.visit import LARGEST_FORM_BYTES, Visit, page
 
 # What some releases have beside them: rows that a receiver reconstructs from.
@@ -92,6 +95,16 @@ def _trusted(visit: Visit) -> tuple[bytes, ...]:
     return trusted_keys(visit.services.settings.trusted_keys)
 
 
+def read_ahead(services: Services) -> None:
+    """Read the folder before anybody asks for it: the first release that is read takes a second, for what it needs is loaded then."""
+
+    def read() -> None:
+        with contextlib.suppress(SudareError):
+            listed_files(services.settings.releases, trusted_keys(services.settings.trusted_keys))
+
+    threading.Thread(target=read, name="releases", daemon=True).start()
+
+
 PART = PagePart(
     routes=[
         Route("/releases", releases),
@@ -101,4 +114,5 @@ PART = PagePart(
         Route("/verify", verify, methods=["POST"]),
     ],
     navigation=[NavigationItem("/releases", "Releases"), NavigationItem("/verify", "Verify a file")],
+    start=read_ahead,
 )

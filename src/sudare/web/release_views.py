@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +21,8 @@ from sudare.report.numbers import nearest
 from sudare.report.privacy_card import Signature, Strength, card_rows, card_strength
 from sudare.safe_text import escaped_for_terminal
 from sudare.web.pictures import IntervalPicture, interval_picture
+
+_READING: Final = threading.Lock()
 
 SUFFIX: Final = ".sudare"
 MOST_FILES: Final = 500
@@ -95,9 +98,12 @@ def listed_files(folder: Path, trusted: tuple[bytes, ...]) -> list[ListedFile]:
             f"The folder of releases cannot be read ({error.strerror}).", "Correct `releases` in the settings."
         ) from None
     newest = sorted(found, key=lambda each: (-each[1].st_mtime_ns, each[0]))[:MOST_FILES]
-    return [
-        _listed(folder / name, status.st_mtime_ns, status.st_size, status.st_ino, trusted) for name, status in newest
-    ]
+    # One reads what is new, and the others wait for it, rather than all reading the same files.
+    with _READING:
+        return [
+            _listed(folder / name, status.st_mtime_ns, status.st_size, status.st_ino, trusted)
+            for name, status in newest
+        ]
 
 
 def file_named(folder: Path, name: str, trusted: tuple[bytes, ...]) -> ListedFile | None:

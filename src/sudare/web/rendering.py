@@ -36,6 +36,7 @@ def environment() -> Environment:
     found = Environment(
         loader=PackageLoader("sudare.web"),
         autoescape=True,
+        auto_reload=False,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
