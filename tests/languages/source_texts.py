@@ -69,7 +69,7 @@ _TEXT_METHODS: Final = {"removeprefix", "removesuffix", "startswith", "endswith"
 _CALLS_WITH_WORDS: Final = {"Table", "add_column", "add_row", "Strength", "Text", "tell"}
 # Regular expressions, headers, content policies, types of content and fonts.
 _CODE: Final = re.compile(
-    r"\\[dws]|\(\?|\[a-z|-----|filename\*|<[a-z]+|[a-z]-src |^(SELECT|PRAGMA|INSERT|CREATE|Bearer|sudare) |^text/|^DejaVu|^kind = "
+    r"\\[dws]|\(\?|\[a-z|-----|filename\*|<[a-z]+|[a-z]-src |^(SELECT|PRAGMA|INSERT|CREATE|Bearer|sudare) |^text/|^DejaVu|^kind = |\[columns\.|\)\.fit\("
 )
 _QUERY: Final = re.compile(
     r"typeof|lower\(|= 1$|\b(AS|CASE|CAST|COLLATE|GROUP BY|GROUPING SETS|NOT BETWEEN|SET LOCAL|SET TRANSACTION|THEN|UPDATE)\b"
