@@ -39,8 +39,8 @@ _PLURALS: Final = (
     {"person", "people"},
     {"that", "those"},
 )
-# Rooms whose pages are written in both languages.
-WITH_OWN_TEXTS: Final = ("dossier",)
+# Of this room only the report of an account is translated: all else there is written in both languages.
+_DOSSIER_IN_ENGLISH: Final = "account_report.py"
 # Words of guarantees and audits, which texts have in their gaps; their catalogue is words.toml.
 WORDS_IN_GAPS: Final = ("record", "person", "everyone", "replace-one", "add-remove", "REFUTED")
 # Keyword arguments that programs read, not people.
@@ -99,7 +99,7 @@ def source_texts() -> list[SourceText]:
             texts = itertools.chain(
                 module.error_texts(),
                 ()
-                if room in WITH_OWN_TEXTS or file.name == "__init__.py"
+                if file.name == "__init__.py" or (room == "dossier" and file.name != _DOSSIER_IN_ENGLISH)
                 else module.spoken_texts()
                 if speaks
                 else module.sentences(),
