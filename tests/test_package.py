@@ -40,6 +40,7 @@ NETWORKS_OF_PAPER_002 = (
 NEEDS_AN_EXTRA = {
     "sudare.consortium.flare_job": "nvflare",
     "sudare.consortium.network.transport.flare_bytes_cell": "nvflare",
+    "sudare.exports.mlflow_release": "mlflow",
     **{f"sudare.neural.{name}": "jax" for name in ("per_row_clipping", "training")},
     **{f"sudare.papers.p002_networks.{name}": "jax" for name in NETWORKS_OF_PAPER_002},
 }
@@ -48,9 +49,11 @@ NEEDS_AN_EXTRA = {
 def test_the_core_imports_without_extras_and_developer_tools() -> None:
     absent = {"polars", "psutil", "hypothesis", "pytest", "mkdocs", "material", "jax", "torch", "nvflare", "mypy"} | {
         "gmpy2",
+        "mlflow",
+        "onnx",
         "phe",
     }
-    code = IMPORT_EVERYTHING_WITHOUT_EXTRAS.format(absent=absent, extras={"jax", "nvflare"})
+    code = IMPORT_EVERYTHING_WITHOUT_EXTRAS.format(absent=absent, extras={"jax", "mlflow", "nvflare"})
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     lines = run.stdout.splitlines()
