@@ -42,7 +42,7 @@ _PLURALS: Final = (
 # Of this room only the report of an account is translated: all else there is written in both languages.
 _DOSSIER_IN_ENGLISH: Final = "account_report.py"
 # Words of guarantees and audits, which texts have in their gaps; their catalogue is words.toml.
-WORDS_IN_GAPS: Final = ("record", "person", "everyone", "replace-one", "add-remove", "REFUTED")
+WORDS_IN_GAPS: Final = ("noise", "counts", "record", "person", "everyone", "replace-one", "add-remove", "REFUTED")
 # Keyword arguments that programs read, not people.
 _FOR_PROGRAMS: Final = {
     "metavar",

@@ -65,14 +65,14 @@ def pattern(template: str) -> re.Pattern[str]:
 
 
 def quoted_gaps(template: str) -> set[str]:
-    """Gaps right after a quotation mark, or anywhere between backticks: what stands there is a name that somebody gave, or code."""
-    found, before, is_code = set(), "", False
-    for kind, piece in tokens(template):
-        if kind == "gap" and (is_code or before.endswith(_QUOTES)):
-            found.add(piece)
-        before = piece if kind == "text" else ""
-        is_code ^= before.count("`") % 2 == 1
-    return found
+    """Gaps between quotation marks: what stands there is a name that somebody gave."""
+    pieces = list(tokens(template))
+    around = zip([("text", ""), *pieces], pieces, [*pieces[1:], ("text", "")], strict=False)
+    return {
+        name
+        for before, (kind, name), after in around
+        if kind == "gap" and before[1].endswith(_QUOTES) and after[1].startswith(before[1][-1])
+    }
 
 
 def filled(template: str, values: Mapping[str, object]) -> str:

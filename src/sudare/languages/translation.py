@@ -22,9 +22,9 @@ LANGUAGES: Final[tuple[Language, ...]] = get_args(Language)
 _LONGEST_TEXT: Final = 8_000
 _DEEPEST: Final = 4
 # Letters of its own with which a template still says little.
-_FEW_LETTERS: Final = 8
+_FEW_LETTERS: Final = 10
 # Where a text of several parts may be divided, if no template has made the whole. Each part keeps what ends it.
-_SEAMS: Final = {"\n": "\n", "  ": "  ", ". ": "", "; ": "; ", ": ": ": "}
+_SEAMS: Final = {"\n": "\n", "  ": "  ", ". ": "", "; ": "; ", ": ": ": ", " ±": " ±"}
 
 
 class Translator(Protocol):
@@ -86,7 +86,8 @@ class _Template:
     def __init__(self, english: str, other: str) -> None:
         self.other = other
         self.weight = len(literal_text(english))
-        self.is_short = self.weight < _FEW_LETTERS
+        self.is_short = sum(map(str.isalpha, literal_text(english))) < _FEW_LETTERS
+        self._has_plural = any(kind == "choice" for kind, _ in tokens(english))
         self._english = english
         # Looking for the longest piece first is much faster than the pattern.
         self._piece = max((piece for kind, piece in tokens(english) if kind == "text"), key=len, default="")
@@ -102,10 +103,13 @@ class _Template:
         if found is None:
             return None
         values = found.groupdict()
-        # What a template of hardly any words has gaps for are names and numbers, not sentences.
-        return (
-            None if self.is_short and any(mark in text for text in values.values() for mark in ("; ", ". ")) else values
-        )
+        return values if not self.is_short or self._has_short_values(values) else None
+
+    def _has_short_values(self, values: Mapping[str, str]) -> bool:
+        """Whether what stands in the gaps are names and numbers, not sentences, lines or lists: a template of hardly any words takes nothing else."""
+        if self._has_plural and any(" " in values[gap] for gap in list(values)[:1]):
+            return False
+        return not any(mark in value for value in values.values() for mark in ("; ", ". ", "  ", " ±"))
 
     def is_name(self, gap: str) -> bool:
         """Whether a name stands there, which is never translated."""
@@ -162,8 +166,8 @@ class _Catalogue:
 
     def _in_parts(self, text: str, depth: int, enough: Callable[[Iterable[object]], bool]) -> str | None:
         """The text with its parts translated: lines, sentences, what stands before and in brackets; if enough of them are texts of ours."""
-        if (aside := re.fullmatch(r"(.+?) \((.+)\)", text, re.DOTALL)) is not None:
-            outside, inside = (self.translated(part, depth - 1) for part in aside.groups())
+        if (aside := re.fullmatch(r"(.*?) \((.+)\)", text, re.DOTALL)) is not None:
+            outside, inside = (self.translated(part, depth - 1) if part else part for part in aside.groups())
             if outside is not None and inside is not None:
                 return f"{outside}（{inside}）"
         for seam, seam_between in _SEAMS.items():
@@ -171,10 +175,17 @@ class _Catalogue:
                 pieces = text.split(seam)
                 ends = seam.rstrip() if seam == ". " else ""
                 english = [piece + ends for piece in pieces[:-1]] + pieces[-1:]
-                parts = [self.translated(piece, depth - 1) if piece.strip() else piece for piece in english]
-                if enough(part for part, piece in zip(parts, english, strict=True) if piece.strip()):
+                parts = [self._part(piece, depth - 1) for piece in english]
+                if enough(parts):
                     return seam_between.join(part or piece for part, piece in zip(parts, english, strict=True))
         return None
+
+    def _part(self, text: str, depth: int) -> str | None:
+        """The part in this language, with the blanks around it; as it is where it has no words."""
+        if not re.search(r"[A-Za-z]{2}", text):
+            return text
+        told = self.translated(text.strip(), depth)
+        return None if told is None else text.replace(text.strip(), told)
 
 
 def _first_word(token: tuple[str, str]) -> str:
