@@ -86,7 +86,8 @@ class _Template:
     def __init__(self, english: str, other: str) -> None:
         self.other = other
         self.weight = len(literal_text(english))
-        self.is_short = sum(map(str.isalpha, literal_text(english))) < _FEW_LETTERS
+        is_label = next(tokens(english), ("", ""))[1].endswith(": ")
+        self.is_short = not is_label and sum(map(str.isalpha, literal_text(english))) < _FEW_LETTERS
         self._has_plural = any(kind == "choice" for kind, _ in tokens(english))
         self._english = english
         # Looking for the longest piece first is much faster than the pattern.
