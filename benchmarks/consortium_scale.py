@@ -5,7 +5,7 @@
 Each member is a `sudare node`, started as an operator would: its own folder, encrypted key, ledger and certificates. All are started at
 once, and the clock runs from the last start until every member has logged that every other is there. Then nobody does anything for a while,
 which is measured too, and then one task with a sum is run. What is found is kept in `consortium_scale.json` under the label, by the number
-of members. Processor seconds are the measure to compare; seconds by the clock depend on what else runs, so the load stands beside them.
+of members, and written as a table into docs/scale.md. Processor seconds are the measure to compare; seconds by the clock depend on what else runs, so the load stands beside them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import psutil
 
+from benchmarks.page_parts import write_part
 from sudare.consortium import Agreement, Budget, Identity, LearningTask, Member, MemberEntry, Statements
 from sudare.consortium.agreement.member_settings import new_member_file
 from sudare.consortium.network.transport.certificates import write_kits
@@ -34,6 +35,7 @@ from sudare.consortium.node_request_files import ask_running_node, states_of
 from sudare.schema import Label, Number, Schema
 
 FILE = Path(__file__).with_suffix(".json")
+PAGE = FILE.parent.parent / "docs" / "scale.md"
 SCHEMA = Schema({"age": Number(0.0, 100.0), "pressure": Number(80.0, 200.0), "ill": Label((0, 1))})
 PASSPHRASE = "only for this benchmark"
 TASK = LearningTask("risk", "one-sum", 1.0)
@@ -237,6 +239,29 @@ def first_task(consortium: Consortium, most_seconds: float) -> dict[str, Any]:
     }
 
 
+def table(kept: dict[str, dict[str, dict[str, Any]]]) -> str:
+    """All that was measured, a row for each label and number of members."""
+    head = "members | code | all present after | load | processor, a member | processor at the relay, a member | memory, a member | waiting: processor | waiting: traffic | first task"
+    lines = [f"| {head} |", "| ---: | --- |" + " ---: |" * 8]
+    rows = ((int(members), label, found) for label, by_members in kept.items() for members, found in by_members.items())
+    for members, label, found in sorted(rows, key=lambda row: (row[0], row[1])):
+        seconds = found["present_seconds"]
+        cells = [
+            str(members),
+            label,
+            "not in time" if seconds is None else f"{seconds:.0f} s",
+            f"{found['load_then']:.0f}",
+            f"{found['member_processor_seconds']:.1f} s",
+            f"{found['relay_processor_seconds_a_member']:.2f} s",
+            f"{found['member_resident_mb']:.0f} MB",
+            f"{found['idle_member_percent']:.1f} %" if seconds is not None else "",
+            f"{found['idle_bytes_a_second'] / 1e3:.1f} kB/s" if seconds is not None else "",
+            f"{found['task_seconds']:.0f} s" if found.get("task_seconds") is not None else "",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Measure, print a line for each number of members, and keep what was found."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.consortium_scale")
@@ -251,6 +276,7 @@ def main() -> None:
         kept = json.loads(FILE.read_text()) if FILE.exists() else {}
         kept.setdefault(asked.label, {})[str(members)] = found
         FILE.write_text(json.dumps(kept, indent=1) + "\n")
+        write_part(PAGE, "members that start and wait", table(kept))
 
 
 if __name__ == "__main__":

@@ -141,6 +141,11 @@ class MessageDispatcher:
         return self.session.drops
 
     @property
+    def is_working(self) -> bool:
+        """Whether a task has begun here and not ended."""
+        return any(not (each.finished or each.failure) for each in self._activities.values())
+
+    @property
     def held_bytes(self) -> int:
         """How much is kept for tasks that have not begun here, or not come so far."""
         return self._quotas.total_bytes
@@ -306,6 +311,7 @@ class MessageDispatcher:
 # The loop
 
 _TICK_SECONDS: Final = 0.25
+_IDLE_TICK_SECONDS: Final = 0.5
 _MOST_AT_ONCE: Final = 64
 # A process that comes so much later than it wanted to has too little of the machine: what others did meanwhile it could not see.
 _STARVED_SECONDS: Final = 0.5
@@ -326,7 +332,7 @@ def drive(
             dispatcher.session.forgive(now - wakes_at, now)
         if now >= ticks_at:
             dispatcher.tick(now)
-            ticks_at = now + _TICK_SECONDS
+            ticks_at = now + (_TICK_SECONDS if dispatcher.is_working else _IDLE_TICK_SECONDS)
         _send_due(dispatcher, transport, now)
         if until():
             return True

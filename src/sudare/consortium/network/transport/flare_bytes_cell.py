@@ -58,6 +58,7 @@ _MOST_WORKERS: Final = 1024
 _MOST_KEYS: Final = 1024
 _ANSWER_SECONDS: Final = 10.0
 _PEER_NAME: Final = "peer_cn"
+_LOOK_SECONDS: Final = 5.0
 
 
 class BytesCell(CoreCell):
@@ -334,6 +335,8 @@ class UnsentFrames:
     def close(self) -> None:
         """Send nothing more."""
         self.closed = True
+        # Whoever waits for a frame is woken, and sees that.
+        self._frames.put("", None, 0)
 
     def append(self, frame: Any) -> None:
         """Send a frame soon, or drop the oldest of the same sender."""
@@ -347,7 +350,7 @@ class UnsentFrames:
 
     def __next__(self) -> Any:
         while not self.closed:
-            frame = self._frames.get(0.1)
+            frame = self._frames.get(_LOOK_SECONDS)
             if frame is not None:
                 return frame
         raise StopIteration
