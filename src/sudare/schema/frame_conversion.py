@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeVar
 
-import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -139,6 +138,8 @@ def opened(
         return unique_names(list(data)), mapped.__getitem__
     if isinstance(data, np.ndarray | list | tuple):
         return opened_matrix(data, names_of_arrays)
+    import narwhals as nw
+
     frame = attempt(lambda: nw.from_native(data, pass_through=True))
     if frame is None and data is not None:
         raise DataError(
@@ -156,6 +157,8 @@ def opened(
 
 def opened_frame(frame: Any, columns: Sequence[str] | None) -> tuple[list[str], Callable[[int], object]]:
     """The columns of a frame of some frame library; of a lazy one only those wanted are collected."""
+    import narwhals as nw
+
     if isinstance(frame, nw.LazyFrame):
         lazy: nw.LazyFrame[Any] = frame
         written = attempt(lambda: lazy.collect_schema().names()) or []
@@ -224,6 +227,8 @@ def arrow_array(values: Any) -> pa.Array | pa.ChunkedArray | None:
     """Values of one type as Arrow array; None if they are not."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
+    import narwhals as nw
+
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         if series.dtype != nw.Object:
