@@ -78,3 +78,8 @@ def test_templates() -> None:
     assert pattern("{a}-{a}").fullmatch("1-1")
     assert not pattern("{a}-{a}").fullmatch("1-2")
     assert filled("{a} {b|c} {{d}}", {"a": 1}) == "1 c {d}"
+
+
+def test_sentences_of_a_remedy_are_told_one_by_one() -> None:
+    remedy = "Use at least 11 members. Or let at most 2 leave."
+    assert translated(remedy, "ja") == "参加組織を 11 以上にしてください。または、離脱を 2 以下にしてください。"
