@@ -38,7 +38,8 @@ def in_shell_words(text: str, options: Mapping[str, str]) -> str:
 
 def _with_option(text: str, name: str, option: str) -> str:
     named = f"{_NO_NAME_BEFORE}{name}"
-    text = re.sub(f"`{name}`", option, text)
+    # A field of a section of a file stays what it is.
+    text = re.sub(rf"`{name}`(?! of \[)", option, text)
     text = re.sub(rf"{named}=\[\"?([^\]\",]*)\"?[^\]]*\]", rf"{option} \1", text)
     text = re.sub(rf"{named}=True\b", option, text)
     text = re.sub(rf"{named}=False\b", f"--no-{option[2:]}", text)

@@ -21,6 +21,7 @@ from sudare.dossier.registry_fields import problems_of
 from sudare.dossier.statement import NO_ADVICE, sections_of, strength_text
 from sudare.dossier.wording import Text
 from sudare.errors import InvalidParameter
+from sudare.files import write_new
 from sudare.languages import Language
 from sudare.safe_text import escaped_for_terminal
 
@@ -72,7 +73,7 @@ def write_dossier(folder: Path, facts: Facts, publication: Publication, language
             f"'{folder}' is not empty.", "Choose a new folder: a dossier is never written over another."
         )
     for name, text in texts.items():
-        (folder / name).write_text(text, "utf-8")
+        write_new(folder / name, text.encode())
     return list(texts)
 
 

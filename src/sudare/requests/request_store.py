@@ -6,7 +6,7 @@ Whoever changes one holds the folder's lock from reading to writing, so that of 
 from __future__ import annotations
 
 import contextlib
-import secrets
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -43,7 +43,7 @@ class RequestStore:
 
     def new_identity(self) -> str:
         """A name that no request has."""
-        return secrets.token_hex(4)
+        return uuid.uuid4().hex[:8]
 
     def add(self, request: Request) -> None:
         """Keep a new request."""
