@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,4 +64,16 @@ def test_the_first_font_that_there_is_is_taken(monkeypatch: pytest.MonkeyPatch) 
     known = [replace(fonts.font_manager.fontManager.ttflist[0], name=name) for name in JAPANESE_FONTS[3:5]]
     monkeypatch.setattr(fonts.font_manager.fontManager, "ttflist", known)
     assert fonts._japanese_font() == JAPANESE_FONTS[3]
+    fonts._japanese_font.cache_clear()
+
+
+def test_a_font_that_was_installed_since_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fonts._japanese_font.cache_clear()
+    manager = fonts.font_manager.fontManager
+    found, broken = Path(manager.ttflist[0].fname), tmp_path / "broken.ttf"
+    broken.write_bytes(b"no font")
+    monkeypatch.setattr(manager, "ttflist", [])
+    monkeypatch.setattr(fonts.font_manager, "findSystemFonts", lambda: [str(broken), str(found)])
+    monkeypatch.setattr(fonts, "JAPANESE_FONTS", (fonts.font_manager.get_font(str(found)).family_name,))
+    assert fonts._japanese_font() == fonts.JAPANESE_FONTS[0]
     fonts._japanese_font.cache_clear()

@@ -92,7 +92,7 @@ def test_hashes_that_others_can_read_are_refused(tmp_path: Path) -> None:
         ('[server]\npublic_address = "https://x.example"', "needs users"),
         ('[users.aiko]\nrole = "king"\npassword = "x"', "no known role"),
         ('[users.aiko]\nrole = "viewer"\npassword = "secret"', "no usable password"),
-        (f'[users.AIKO]\nrole = "viewer"\npassword = "{HASH}"', "small letters"),
+        pytest.param(f'[users.AIKO]\nrole = "viewer"\npassword = "{HASH}"', "small letters", id="capital letters"),
     ],
 )
 def test_other_settings_are_refused_in_words(tmp_path: Path, text: str, problem: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
@@ -47,5 +49,23 @@ def missing_font_note(language: Language) -> str:
 
 @cache
 def _japanese_font() -> str | None:
+    found = _first_of(JAPANESE_FONTS)
+    if found is None:
+        _add_fonts_installed_since()
+        found = _first_of(JAPANESE_FONTS)
+    return found
+
+
+def _first_of(fonts: Iterable[str]) -> str | None:
     names = {font.name for font in font_manager.fontManager.ttflist}
-    return next((font for font in JAPANESE_FONTS if font in names), None)
+    return next((font for font in fonts if font in names), None)
+
+
+def _add_fonts_installed_since() -> None:
+    """Add fonts of the machine that matplotlib does not know: it keeps the list of its first run."""
+    known = {font.fname for font in font_manager.fontManager.ttflist}
+    for path in font_manager.findSystemFonts():
+        if path not in known:
+            # A file that cannot be read as a font is none.
+            with contextlib.suppress(OSError, RuntimeError):
+                font_manager.fontManager.addfont(path)
