@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sudare.consortium.network.announcements import HEADER, HELLO, KEY_BYTES, SIGNATURE_BYTES, announcement
 from sudare.consortium.network.message_dispatch import Envelope
+from sudare.consortium.network.presence_announcements import HEADER, HELLO, KEY_BYTES, SIGNATURE_BYTES, announcement
 from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.base import Packet
 from sudare.consortium.tasks.relay_sum_collector import RelayedSums

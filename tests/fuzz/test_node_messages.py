@@ -20,8 +20,8 @@ import pytest
 from sudare.consortium import LearningTask, ModelsTask, ScalerTask
 from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.event_log import EventLog
-from sudare.consortium.network.announcements import BEAT, HEADER, MAGIC
 from sudare.consortium.network.message_dispatch import HELD, STOP, Envelope, drive
+from sudare.consortium.network.presence_announcements import BEAT, HEADER, MAGIC
 from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.base import Packet
 from sudare.consortium.node import Node

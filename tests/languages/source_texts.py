@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from sudare.errors import every_error
-from sudare.languages.template import literal_text
+from sudare.languages.text_template import literal_text
 
 SOURCE: Final = Path(__file__).parents[2] / "src" / "sudare"
 SPEAKING_ROOMS: Final = ("cli", "report", "demo", "requests", "web")

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from sudare.languages import translated
-from sudare.languages.template import filled, gaps
+from sudare.languages.text_template import filled, gaps
 from tests.languages.missing import catalogues, missing_texts, stale_entries
 
 ENTRIES: Final = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sudare.languages import language_in_use, translated, translator
-from sudare.languages.template import filled, gaps, literal_text, pattern
+from sudare.languages.text_template import filled, gaps, literal_text, pattern
 from sudare.languages.translation import _Catalogue
 
 CATALOGUE = _Catalogue(

@@ -39,7 +39,7 @@ def page(folder: Path) -> TestPage:
 
 
 def settings_of(page: TestPage) -> RequestSettings:
-    from sudare.web.page_requests import request_settings
+    from sudare.web.request_settings_of_page import request_settings
 
     return request_settings(page.services.settings)
 

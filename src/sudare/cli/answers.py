@@ -25,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sudare.cli.language import json_language, spoken, spoken_language, spoken_table
-from sudare.cli.shell_words import in_shell_words, options_by_parameter
+from sudare.cli.option_names_in_errors import options_by_parameter, with_option_names
 from sudare.errors import SudareError
 from sudare.languages import translated
 from sudare.safe_text import escaped_for_terminal, escaped_in_json
@@ -58,7 +58,7 @@ def reported(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
         except SudareError as error:
             language = json_language() if as_json else spoken_language()
             told = [translated(text, language) for text in (error.problem, error.remedy)]
-            problem, remedy = (in_shell_words(text, by_parameter()) for text in told)
+            problem, remedy = (with_option_names(text, by_parameter()) for text in told)
             tell_error(type(error).__name__, problem, remedy, error.exit_code, as_json)
             raise typer.Exit(error.exit_code) from None
         except (typer.Exit, typer.Abort, typer.BadParameter):

@@ -51,7 +51,7 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
     """How things stand: whether the agreement is in force, what waits for the steward, and what is left of the budget."""
     from sudare.consortium import DictionaryTask, Member, signature_status
     from sudare.consortium.node_request_files import states_of
-    from sudare.consortium.task_decisions import budget_left, noisy_totals, shown_totals, task_values
+    from sudare.consortium.task_review import budget_left, noisy_totals, shown_totals, task_values
 
     own = Member.load(member)
     agreement = own.agreement()
@@ -106,7 +106,7 @@ def _decide(
     name: str, verdict: Literal["approved", "denied"], reason: str, file: Path, dry_run: bool, as_json: bool
 ) -> None:
     from sudare.consortium import Member
-    from sudare.consortium.task_decisions import decide_task
+    from sudare.consortium.task_review import decide_task
 
     own = Member.load(file)
     agreement = own.agreement()

@@ -29,7 +29,7 @@ def export(
 
     ONNX has one input for each declared column, and encodes them itself; docs/shell.md says how. The export has no signature: pass the release on with it.
     """
-    from sudare.exports.mlflow_models import save_mlflow_model
+    from sudare.exports.mlflow_export import save_mlflow_model
     from sudare.exports.onnx_models import onnx_model
 
     if onnx is None and mlflow is None:

@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from sudare.cli import charged_commands as paying
 from sudare.cli.answers import answer, progress, reported, tell_error
+from sudare.cli.option_names_in_errors import ASKED
 from sudare.cli.options import (
     AccountOrTableName,
     Checkpoint,
@@ -20,7 +21,6 @@ from sudare.cli.options import (
     TableFile,
     sliced,
 )
-from sudare.cli.shell_words import ASKED
 from sudare.requests.catalogue import KINDS, Field, Kind
 from sudare.requests.declared_parameters import FieldType
 from sudare.requests.field_words import WORDS

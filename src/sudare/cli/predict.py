@@ -11,7 +11,7 @@ import typer
 from sudare.cli.answers import AsJson, answer, progress, reported
 from sudare.cli.inspect import read_release, signature_lines
 from sudare.cli.options import CsvFacts, Encoding, HasHeader, TableFile, TrustedKeys, table_source
-from sudare.cli.prediction_files import check_rows_output, write_rows
+from sudare.cli.row_files import check_rows_output, write_rows
 from sudare.errors import InvalidParameter, SourceUnreadable
 
 if TYPE_CHECKING:

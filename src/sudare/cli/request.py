@@ -204,7 +204,7 @@ def _decide(
 def _house(settings: Path, who: str | None, least: Role | None) -> tuple[RequestSettings, str]:
     """The house, and in whose name somebody acts. Raise InvalidParameter where users are named and this is none who may."""
     from sudare.errors import InvalidParameter
-    from sudare.web.page_requests import request_settings
+    from sudare.web.request_settings_of_page import request_settings
     from sudare.web.settings import ROLES, read_settings
 
     found = read_settings(settings)

@@ -14,7 +14,7 @@ from sudare.cli.answers import AsJson, answer, progress, reported
 from sudare.cli.key_files import MemberFile
 from sudare.cli.options import CsvFacts, Encoding, HasHeader, TableFile, table_name, table_source
 from sudare.cli.plot_files import check_picture, draw
-from sudare.cli.prediction_files import check_rows_output, write_rows
+from sudare.cli.row_files import check_rows_output, write_rows
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sudare.dossier.bilingual_sections import Row, Section, Text
 from sudare.dossier.facts import Facts
-from sudare.dossier.wording import Row, Section, Text
 
 
 def gdpr_section(facts: Facts) -> Section:

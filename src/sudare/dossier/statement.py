@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from sudare.dossier.bilingual_sections import Row, Section, Text
 from sudare.dossier.facts import Facts
 from sudare.dossier.legal_sections import gdpr_section, japan_section
-from sudare.dossier.wording import Row, Section, Text
 from sudare.languages import translated
 
 NO_ADVICE: Final = Text(

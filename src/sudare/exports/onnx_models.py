@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from sudare.errors import NotReleasable
-from sudare.exports.onnx_encoding import OPSET, Graph, encoded_matrix
+from sudare.exports.onnx_column_encoding import OPSET, Graph, encoded_matrix
 from sudare.privacy import Release
 from sudare.requests.released_numbers import layers_of
 

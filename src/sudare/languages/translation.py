@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
 from typing import Final, Literal, Protocol, get_args
 
-from sudare.languages.template import filled, is_exact, literal_text, pattern, quoted_gaps, tokens
+from sudare.languages.text_template import filled, is_exact, literal_text, pattern, quoted_gaps, tokens
 
 Language = Literal["en", "ja"]
 LANGUAGES: Final[tuple[Language, ...]] = get_args(Language)

@@ -26,9 +26,9 @@ from sudare.web import (
     schema_pages,
     sign_in_pages,
 )
+from sudare.web.headers_and_hosts import Protection
 from sudare.web.page_log import PageLog
-from sudare.web.parts import PagePart
-from sudare.web.protection import Protection
+from sudare.web.page_part import PagePart
 from sudare.web.services import Services
 from sudare.web.sessions import Sessions
 from sudare.web.settings import PageSettings

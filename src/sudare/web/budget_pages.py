@@ -21,7 +21,7 @@ from sudare.privacy.ledger_chain import Entry, Head
 from sudare.report.budget_bar import entry_cells
 from sudare.web.account_views import account_view, account_views
 from sudare.web.downloads import download
-from sudare.web.parts import PagePart
+from sudare.web.page_part import PagePart
 from sudare.web.pictures import StepPicture, step_picture
 from sudare.web.rendering import NavigationItem
 from sudare.web.visit import Visit, page

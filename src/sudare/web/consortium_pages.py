@@ -20,10 +20,10 @@ from sudare.consortium.agreement.signed_statements import SignatureStatus, signa
 from sudare.consortium.certificate_expiry import WARNING_DAYS, expiry_lines, kit_days_left
 from sudare.consortium.node_request_files import present_members, states_of
 from sudare.consortium.sum_terms import sums_lines
-from sudare.consortium.task_decisions import budget_left, decide_task, task_values
+from sudare.consortium.task_review import budget_left, decide_task, task_values
 from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, ModelsTask, Task
 from sudare.errors import SudareError
-from sudare.web.parts import PagePart, Waiting
+from sudare.web.page_part import PagePart, Waiting
 from sudare.web.rendering import NavigationItem
 from sudare.web.visit import Visit, page
 

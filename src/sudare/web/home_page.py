@@ -7,7 +7,7 @@ from starlette.routing import Route
 
 from sudare.errors import SudareError
 from sudare.web.account_views import account_views
-from sudare.web.parts import PagePart, Waiting
+from sudare.web.page_part import PagePart, Waiting
 from sudare.web.release_views import ListedFile, listed_files, trusted_keys
 from sudare.web.rendering import NavigationItem
 from sudare.web.visit import Visit, page

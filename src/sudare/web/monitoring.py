@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from sudare.errors import SudareError
-from sudare.web.parts import Metric, PagePart
+from sudare.web.page_part import Metric, PagePart
 from sudare.web.services import Services, services_of
 from sudare.web.settings import is_loopback
 from sudare.web.visit import refusal

@@ -15,7 +15,7 @@ from sudare.privacy import Release
 from sudare.privacy.release_file import LARGEST_FILE_BYTES
 from sudare.safe_text import escaped_for_terminal
 from sudare.web.downloads import disposition
-from sudare.web.parts import PagePart
+from sudare.web.page_part import PagePart
 from sudare.web.release_views import ListedFile, file_named, listed_files, received_view, trusted_keys
 from sudare.web.rendering import NavigationItem
 from sudare.web.services import Services

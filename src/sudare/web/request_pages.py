@@ -19,15 +19,15 @@ from sudare.report.privacy_card import card_rows, card_strength
 from sudare.requests import job
 from sudare.requests.catalogue import KINDS, kind_named
 from sudare.requests.expected_error import two_digits
+from sudare.requests.one_click_changes import suggested_changes
 from sudare.requests.price import Price, price_now
 from sudare.requests.request import Request, Values, Verdict
 from sudare.requests.request_acts import ask, change, decide
 from sudare.requests.request_settings import RequestSettings
-from sudare.requests.suggested_changes import suggested_changes
-from sudare.web.page_requests import request_settings
-from sudare.web.parts import Metric, PagePart, Waiting
+from sudare.web.page_part import Metric, PagePart, Waiting
 from sudare.web.rendering import NavigationItem
 from sudare.web.request_forms import form_fields, values_in
+from sudare.web.request_settings_of_page import request_settings
 from sudare.web.services import Services
 from sudare.web.visit import Visit, page
 

@@ -25,7 +25,7 @@ from sudare.frames.schema_validation import schema_report
 from sudare.parsing import NotParsed, parsed_toml
 from sudare.schema import Schema
 from sudare.schema.toml_document import KINDS, MOST_ENTRIES
-from sudare.web.parts import PagePart
+from sudare.web.page_part import PagePart
 from sudare.web.rendering import NavigationItem
 from sudare.web.schema_forms import all_problems, column_forms, document_in, open_questions
 from sudare.web.settings import TableSettings

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from sudare.web.language import COOKIE as LANGUAGE_COOKIE
 from sudare.web.language import LANGUAGES
-from sudare.web.parts import PagePart
+from sudare.web.page_part import PagePart
 from sudare.web.passwords import is_password
 from sudare.web.rendering import rendered
 from sudare.web.secret_tokens import new_token

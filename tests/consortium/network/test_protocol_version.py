@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import fields
 
-from sudare.consortium.network.announcements import FAMILY, HEADER, PROTOCOL_VERSION
 from sudare.consortium.network.message_dispatch import Envelope
+from sudare.consortium.network.presence_announcements import FAMILY, HEADER, PROTOCOL_VERSION
 from sudare.consortium.network.transport.base import Packet
 from sudare.consortium.tasks.sum_attempts import Total
 from sudare.consortium.tasks.sum_participant import SumRequest

@@ -30,7 +30,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sudare.consortium.agreement.differing_fields import differing_fields, parsed_field_digests, shown_fields
 from sudare.consortium.agreement.identity import Identity, verifies
-from sudare.consortium.network.announcements import (
+from sudare.consortium.network.dropped_messages import Drops
+from sudare.consortium.network.peer_state import MOST_AHEAD, Channel, Peer, Pending
+from sudare.consortium.network.presence_announcements import (
     BEAT,
     FAMILY,
     GOODBYE,
@@ -51,8 +53,6 @@ from sudare.consortium.network.announcements import (
     tag_of,
     view_of,
 )
-from sudare.consortium.network.dropped_messages import Drops
-from sudare.consortium.network.peer_state import MOST_AHEAD, Channel, Peer, Pending
 from sudare.consortium.network.transport.base import MOST_PACKET_BYTES, Announcement, Packet
 from sudare.errors import AgreementError, AgreementMismatch, MessageMalformed
 from sudare.parsing import NotParsed, parsed_json

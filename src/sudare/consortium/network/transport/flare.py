@@ -21,7 +21,7 @@ from sudare.consortium.network.dropped_messages import Drops
 from sudare.consortium.network.transport.announcement_board import AnnouncementBoard, announcements_in, posted
 from sudare.consortium.network.transport.base import ARRIVED, MOST_PACKET_BYTES, Announcement, Packet
 from sudare.consortium.network.transport.certificates import common_name, kit_files
-from sudare.consortium.network.transport.flare_package import use_only_what_is_imported
+from sudare.consortium.network.transport.flare_partial_import import use_only_what_is_imported
 from sudare.consortium.network.transport.message_filter import (
     ANNOUNCEMENT,
     BULLETIN,

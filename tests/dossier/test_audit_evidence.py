@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from sudare.audit.registry import audit_names
-from sudare.dossier.evidence import MEASURED, audit_evidence
+from sudare.dossier.audit_evidence import MEASURED, audit_evidence
 from sudare.dossier.products import PRODUCTS
 from tests.dossier.made_up_facts import PROMISES, made_up_facts
 

@@ -84,7 +84,7 @@ def test_the_root_of_flare_is_loaded_once_it_is_asked_for() -> None:
     """Whoever uses FLARE in the same process finds all of it."""
     program = """
 import sys
-from sudare.consortium.network.transport.flare_package import use_only_what_is_imported
+from sudare.consortium.network.transport.flare_partial_import import use_only_what_is_imported
 use_only_what_is_imported()
 from nvflare.fuel.f3.cellnet.core_cell import CoreCell
 assert "nvflare.private.fed.app.simulator.simulator_runner" not in sys.modules

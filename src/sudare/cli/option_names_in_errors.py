@@ -28,7 +28,7 @@ def options_by_parameter(command: Callable[..., Any]) -> dict[str, str]:
     return found
 
 
-def in_shell_words(text: str, options: Mapping[str, str]) -> str:
+def with_option_names(text: str, options: Mapping[str, str]) -> str:
     """The text with options in place of parameters, where it is plain that one is meant: `by=`, "epsilon must be", `mean_of`."""
     said = text.replace("schema=Schema.load(…)", "--schema FILE")
     for name, option in options.items():

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from sudare.consortium.agreement.identity import Identity
-from sudare.consortium.network.announcements import (
+from sudare.consortium.network.presence_announcements import (
     BEAT,
     GOODBYE,
     HELLO,

@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sudare.errors import ExtraMissing, NotReleasable
-from sudare.exports.mlflow_models import save_mlflow_model
+from sudare.exports.mlflow_export import save_mlflow_model
 from sudare.privacy import Ledger, Release
 from sudare.requests.catalogue import make
 from sudare.schema import Label, Number, Schema

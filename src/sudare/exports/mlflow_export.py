@@ -22,7 +22,7 @@ def save_mlflow_model(release: Release, file: Path, folder: Path) -> None:
     )
     pyfunc.save_model(
         path=os.fspath(folder),
-        python_model=os.fspath(Path(__file__).with_name("mlflow_release.py")),
+        python_model=os.fspath(Path(__file__).with_name("mlflow_loader_script.py")),
         artifacts={"release": os.fspath(file.absolute())},
         pip_requirements=["sudare"],
         metadata={"guarantee": release.guarantee.to_dict(), "digest": release.digest},

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sudare.cli.shell_words import in_shell_words
+from sudare.cli.option_names_in_errors import with_option_names
 from tests.cli.conftest import FIT_MEAN, Sudare
 
 OPTIONS = {
@@ -34,7 +34,7 @@ OPTIONS = {
     ],
 )
 def test_parameters_become_options(said: str, told: str) -> None:
-    assert in_shell_words(said, OPTIONS) == told
+    assert with_option_names(said, OPTIONS) == told
 
 
 @pytest.mark.parametrize(
