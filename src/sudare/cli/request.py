@@ -25,7 +25,9 @@ app = typer.Typer(help="Ask for releases, approve or deny them, and run them.", 
 RequestName = Annotated[str, typer.Argument(metavar="REQUEST", help="The request, by the name that `list` shows.")]
 Settings = Annotated[
     Path,
-    typer.Option("--settings", metavar="FILE", help="The house's settings: tables, ledger, key, users (TOML)."),
+    typer.Option(
+        "--settings", metavar="FILE", help="Settings of the page and of requests: tables, ledger, key, users (TOML)."
+    ),
 ]
 Who = Annotated[
     str | None,
@@ -53,9 +55,9 @@ def ask(
     """Ask for a release of a table. The price is told, and nothing is charged."""
     from sudare.requests.request_acts import ask
 
-    house, person = _house(settings, who, "analyst")
-    request = ask(house, table, kind, _texts(value), who=person, purpose=purpose, dry_run=dry_run)
-    _tell(house, request, f"Request {request.identity} waits for the steward.", dry_run, as_json)
+    request_settings, person = _settings_and_person(settings, who, "analyst")
+    request = ask(request_settings, table, kind, _texts(value), who=person, purpose=purpose, dry_run=dry_run)
+    _tell(request_settings, request, f"Request {request.identity} waits for the steward.", dry_run, as_json)
 
 
 @app.command("change")
@@ -72,20 +74,26 @@ def change(
     """Give a request other values: a new version, which is to be approved anew. Values that are not named stay."""
     from sudare.requests.request_acts import change
 
-    house, person = _house(settings, who, "analyst")
-    found = house.store.request(name).newest
+    request_settings, person = _settings_and_person(settings, who, "analyst")
+    found = request_settings.store.request(name).newest
     request = change(
-        house, name, found.kind, {**found.values, **_texts(value)}, who=person, reason=reason, dry_run=dry_run
+        request_settings,
+        name,
+        found.kind,
+        {**found.values, **_texts(value)},
+        who=person,
+        reason=reason,
+        dry_run=dry_run,
     )
-    _tell(house, request, f"Version {request.newest.number} waits for the steward.", dry_run, as_json)
+    _tell(request_settings, request, f"Version {request.newest.number} waits for the steward.", dry_run, as_json)
 
 
 @app.command("list")
 @reported
 def list_(settings: Settings = DEFAULT_SETTINGS, as_json: AsJson = False) -> None:
     """All requests, the newest first."""
-    house, _ = _house(settings, None, None)
-    found = house.store.requests()
+    request_settings, _ = _settings_and_person(settings, None, None)
+    found = request_settings.store.requests()
     table = Table("request", "state", "table", "kind", "ε", "who", "when", "purpose", box=None, pad_edge=False)
     for each in found:
         version = each.newest
@@ -108,9 +116,9 @@ def list_(settings: Settings = DEFAULT_SETTINGS, as_json: AsJson = False) -> Non
 @reported
 def show(name: RequestName, settings: Settings = DEFAULT_SETTINGS, as_json: AsJson = False) -> None:
     """One request: what it asks for, costs and would leave, who decided, and what came of it."""
-    house, _ = _house(settings, None, None)
-    request = house.store.request(name)
-    _tell(house, request, f"Request {request.identity} is {request.state}.", False, as_json)
+    request_settings, _ = _settings_and_person(settings, None, None)
+    request = request_settings.store.request(name)
+    _tell(request_settings, request, f"Request {request.identity} is {request.state}.", False, as_json)
 
 
 @app.command("approve")
@@ -161,13 +169,13 @@ def run(
     from sudare.requests import job
     from sudare.requests.request import begun
 
-    house, _ = _house(settings, who, "steward")
+    request_settings, _ = _settings_and_person(settings, who, "steward")
     if dry_run:
-        request = house.store.request(name)
+        request = request_settings.store.request(name)
         begun(request)
-        _tell(house, request, f"Request {name} would be run.", True, as_json)
+        _tell(request_settings, request, f"Request {name} would be run.", True, as_json)
         return
-    request = job.run(house, name)
+    request = job.run(request_settings, name)
     outcome = request.outcome
     if outcome is None or outcome.state != "done":
         problem = "no outcome was kept" if outcome is None else f"{outcome.error}: {outcome.problem}"
@@ -176,7 +184,7 @@ def run(
             f"Request {name} is {request.state}; ε = {spent:g} was charged. {problem}",
             RequestStopped.help if outcome is None else outcome.remedy,
         )
-    file = house.releases_folder / outcome.file
+    file = request_settings.releases_folder / outcome.file
     line = f"Wrote {file}; ε = {outcome.epsilon:g} was charged."
     answer({**_plain(request), "output": str(file)}, as_json, line)
 
@@ -193,16 +201,16 @@ def _decide(
 ) -> None:
     from sudare.requests.request_acts import decide
 
-    house, person = _house(settings, who, "steward")
-    number = house.store.request(name).newest.number if version is None else version
-    request = decide(house, name, number, verdict, who=person, reason=reason, dry_run=dry_run)
+    request_settings, person = _settings_and_person(settings, who, "steward")
+    number = request_settings.store.request(name).newest.number if version is None else version
+    request = decide(request_settings, name, number, verdict, who=person, reason=reason, dry_run=dry_run)
     still = request.people - len(request.approvals) if request.state == "asked" else 0
     more = f" {still} more must approve." if still else ""
-    _tell(house, request, f"Request {name}: {verdict} by {person}.{more}", dry_run, as_json)
+    _tell(request_settings, request, f"Request {name}: {verdict} by {person}.{more}", dry_run, as_json)
 
 
-def _house(settings: Path, who: str | None, least: Role | None) -> tuple[RequestSettings, str]:
-    """The house, and in whose name somebody acts. Raise InvalidParameter where users are named and this is none who may."""
+def _settings_and_person(settings: Path, who: str | None, least: Role | None) -> tuple[RequestSettings, str]:
+    """The settings in a file, and in whose name somebody acts. Raise InvalidParameter where users are named and this is none who may."""
     from sudare.errors import InvalidParameter
     from sudare.web.request_settings_of_page import request_settings
     from sudare.web.settings import ROLES, read_settings
@@ -244,7 +252,7 @@ def _plain(request: Request) -> dict[str, Any]:
     return found
 
 
-def _tell(house: RequestSettings, request: Request, first: str, dry_run: bool, as_json: bool) -> None:
+def _tell(request_settings: RequestSettings, request: Request, first: str, dry_run: bool, as_json: bool) -> None:
     from sudare.cli.charged_commands import price_text, quoted
     from sudare.requests.price import price_now
 
@@ -255,7 +263,7 @@ def _tell(house: RequestSettings, request: Request, first: str, dry_run: bool, a
     ]
     lines += [f"  {name} = {', '.join(texts)}" for name, texts in request.newest.values.items()]
     if request.state in ("asked", "approved"):
-        price: Price = price_now(house, request)
+        price: Price = price_now(request_settings, request)
         word = price.strength.word
         values |= {"price": quoted(price.quote, request.account), "strength": word}
         lines.append(price_text(price.quote, request.account, f" ({word})"))

@@ -63,7 +63,7 @@ class AskableTable:
 
 @dataclass(frozen=True)
 class RequestSettings:
-    """Everything that requests need to know about the house."""
+    """What requests need to know: the tables that can be asked about, the ledger, the folders, the signing key, and how many approve."""
 
     ledger: str = field(repr=False)
     requests_folder: Path

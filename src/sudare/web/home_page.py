@@ -17,7 +17,7 @@ NEWEST = 5
 
 @page("viewer")
 def home(visit: Visit) -> Response:
-    """Budgets, what waits for whoever is signed in, and what left this month."""
+    """Budgets, what waits for whoever is signed in, and the newest files of releases."""
     problem = visit.services.ledger_problem()
     return visit.render(
         "home.html",
