@@ -15,7 +15,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sudare.errors import AccountMismatch, InvalidCost, InvalidParameter, LedgerCorrupt, UnknownAccount
-from sudare.privacy.account_balance import AccountState, Amount, AskedTerms, Terms, is_raise, replayed
+from sudare.privacy.account_balance import (
+    AccountState,
+    Amount,
+    AskedTerms,
+    SpendingStep,
+    Terms,
+    is_raise,
+    replayed,
+    spending_steps,
+)
 from sudare.privacy.accounting import (
     Budget,
     Cost,
@@ -290,6 +299,28 @@ def test_what_is_a_raise() -> None:
     assert not is_raise(old, Budget.of(1.1, 9e-7, "gaussian", 1e-7))
     assert not is_raise(old, Budget.of(1.1, 1e-6, "gaussian", 2e-7))
     assert not is_raise(Budget.of(1.0, 1e-6), Budget.of(1.1, 1e-6, "gaussian", 0.0))
+
+
+def test_spending_step_by_step() -> None:
+    larger = dataclasses.replace(BASIC, budget=Budget.of(4.0, 1e-6))
+    entries = [
+        entry(1, "open", BASIC.to_dict()),
+        charged(2, pure_cost(0.5)),
+        entry(3, "disclosure", {}),
+        entry(4, "raise", {**larger.to_dict(), "reason": "x"}),
+        charged(5, pure_cost(1.0)),
+        entry(6, "restore", {"lost": [], "reason": "x"}),
+        entry(7, "close", {"reason": "x"}),
+    ]
+    timed = [dataclasses.replace(each, time=f"time {each.position}") for each in entries]
+    assert spending_steps(timed) == [
+        SpendingStep("time 1", 0.0, 3.0),
+        SpendingStep("time 2", 0.5, 3.0),
+        SpendingStep("time 4", 0.5, 4.0),
+        SpendingStep("time 5", 1.5, 4.0),
+        SpendingStep("time 6", 4.0, 4.0),
+    ]
+    assert spending_steps([]) == []
 
 
 class TestAmounts:

@@ -13,8 +13,7 @@ from sudare.dossier.facts import Facts
 from sudare.dossier.release_facts import facts_of
 from sudare.errors import SudareError
 from sudare.privacy import Account, Release
-from sudare.privacy.account_balance import AccountState, Terms
-from sudare.privacy.accounting import Spent
+from sudare.privacy.account_balance import spending_steps
 from sudare.privacy.ledger_chain import Entry, Head
 from sudare.report import BudgetBar, Page, Part, Picture, Table, picture, strength_of
 from sudare.report.budget_bar import ENTRY_HEADINGS, entry_cells, time_text
@@ -154,16 +153,10 @@ def numbers_of(release: Release) -> dict[str, list[Any]] | None:
 
 def _history(entries: Sequence[Entry]) -> list[Picture]:
     """ε that was spent, and the budget, after each entry that changed one of them."""
-    spent: list[float] = []
-    budget: list[float] = []
-    state: AccountState | None = None
-    for entry in entries:
-        state = AccountState(Terms.from_dict(entry.body), Spent(), 1) if state is None else state.after(entry)
-        if entry.kind in ("open", "charge", "raise", "restore"):
-            budget.append(float(state.terms.budget.epsilon))
-            spent.append(min(state.amount_spent().epsilon, budget[-1]))
-    if len(spent) < 2:
+    found = spending_steps(entries)
+    if len(found) < 2:
         return []
+    spent, budget = [step.epsilon_spent for step in found], [step.epsilon_budget for step in found]
     panel = steps(spent, budget, names=("spent", "budget"), x_label="charges and raises, in order", y_label="ε")
     return [picture([panel], f"Steps of ε over {len(spent) - 1} charges and raises, below the line of the budget.")]
 

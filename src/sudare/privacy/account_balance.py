@@ -38,6 +38,8 @@ LARGEST_STATE_BYTES: Final = 1 << 24
 REQUEST_TEXTS: Final = ("request", "event", "who", "what", "purpose", "digest")
 # What a closed account takes no more; results and releases of earlier charges, and requests that are denied, it does.
 NOT_WHEN_CLOSED: Final = ("charge", "disclosure", "raise", "bind", "close")
+# What changes how much is spent, or how much may be.
+_SPENDING_KINDS: Final = ("open", "charge", "raise", "restore")
 # Everything that reading an entry or a balance which sudare did not write can end in.
 _UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
@@ -47,6 +49,14 @@ class Amount(NamedTuple):
 
     epsilon: float
     delta: float
+
+
+class SpendingStep(NamedTuple):
+    """ε that an account has spent, and its budget, after an entry made at `time`."""
+
+    time: str
+    epsilon_spent: float
+    epsilon_budget: float
 
 
 @dataclass(frozen=True)
@@ -466,6 +476,21 @@ def replayed(entries: Iterable[Entry]) -> dict[str, AccountState]:
         states[entry.account] = state
         owners |= dict.fromkeys((source.text for source in state.terms.sources), entry.account)
     return states
+
+
+def spending_steps(entries: Iterable[Entry]) -> list[SpendingStep]:
+    """What one account had spent, at most its budget, after each entry that changed it or the budget, for people to read.
+
+    The entries are all of an account that `replayed` accepts, its opening first.
+    """
+    found: list[SpendingStep] = []
+    state: AccountState | None = None
+    for entry in entries:
+        state = AccountState(Terms.from_dict(entry.body), Spent(), 1) if state is None else state.after(entry)
+        if entry.kind in _SPENDING_KINDS:
+            budget = float(state.terms.budget.epsilon)
+            found.append(SpendingStep(entry.time, min(state.amount_spent().epsilon, budget), budget))
+    return found
 
 
 def _refused(entry: Entry, reason: str) -> LedgerCorrupt:

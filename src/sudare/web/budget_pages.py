@@ -14,8 +14,7 @@ from sudare.errors import InvalidParameter
 from sudare.frames.addresses import is_address
 from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy import Ledger
-from sudare.privacy.account_balance import AccountState, Terms
-from sudare.privacy.accounting import Spent
+from sudare.privacy.account_balance import spending_steps
 from sudare.privacy.guarantee import Unit
 from sudare.privacy.ledger_chain import Entry, Head
 from sudare.report.budget_bar import entry_cells
@@ -153,18 +152,10 @@ def number_in(text: str, what: str) -> float:
 
 def spending_picture(entries: list[Entry]) -> StepPicture:
     """ε that was spent, and the budget, after each entry that changed one of them."""
-    spent: list[float] = []
-    budget: list[float] = []
-    times: list[str] = []
-    state: AccountState | None = None
-    for entry in entries:
-        state = AccountState(Terms.from_dict(entry.body), Spent(), 1) if state is None else state.after(entry)
-        if entry.kind in ("open", "charge", "raise", "restore"):
-            limit = float(state.terms.budget.epsilon)
-            spent.append(min(state.amount_spent().epsilon, limit))
-            budget.append(limit)
-            times.append(entry.time)
-    return step_picture(spent, budget, times)
+    steps = spending_steps(entries)
+    return step_picture(
+        [step.epsilon_spent for step in steps], [step.epsilon_budget for step in steps], [step.time for step in steps]
+    )
 
 
 def _reason(visit: Visit) -> str:
