@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
 from sudare.web.passwords import hashed_password
-from sudare.web.sessions import GUESS_SECONDS, IDLE_SECONDS, LONGEST_SECONDS, TOKEN_SECONDS, WRONG_GUESSES
+from sudare.web.sessions import GUESS_SECONDS, IDLE_SECONDS, LONGEST_SECONDS, MOST_GUESSES, TOKEN_SECONDS, address_block
 from sudare.web.settings import User
 from tests.web.kit import Client, TestPage
 
@@ -106,13 +107,55 @@ class TestPasswords:
         assert self.sign_in(client, user, password) == 403
         assert client.get("/").status_code == 303
 
-    def test_guesses_are_slowed_down(self, page: TestPage) -> None:
+    @pytest.mark.parametrize("user", ["aiko", "nobody"])
+    def test_guesses_are_few_for_users_and_for_others_alike(self, page: TestPage, user: str) -> None:
         client = page.client(None)
-        for _ in range(WRONG_GUESSES):
-            page.sessions.note_wrong_guess("aiko")
-        assert self.sign_in(client, "aiko", PASSWORD) == 429
+        assert [self.sign_in(client, user, "x" * 300) for _ in range(MOST_GUESSES + 1)] == [403] * MOST_GUESSES + [429]
         page.clock.now += GUESS_SECONDS + 1
+        assert self.sign_in(client, user, "x" * 300) == 403
+
+    def test_other_names_do_not_use_the_guesses_of_one_up(self, page: TestPage) -> None:
+        client = page.client(None)
+        for number in range(3 * MOST_GUESSES):
+            assert self.sign_in(client, f"nobody{number % 3}", "x" * 300) in (403, 429)
         assert self.sign_in(client, "aiko", PASSWORD) == 303
+
+    def test_a_right_password_is_taken_whatever_others_guess_elsewhere(self, page: TestPage) -> None:
+        for _ in range(3 * MOST_GUESSES):
+            page.sessions.may_guess("10.0.0.1", "aiko")
+        assert not page.sessions.may_guess("10.0.0.1", "aiko")
+        assert self.sign_in(page.client(None), "aiko", PASSWORD) == 303
+
+    def test_guesses_count_before_they_are_compared(self, page: TestPage, monkeypatch: pytest.MonkeyPatch) -> None:
+        compared, everybody = [], threading.Barrier(2)
+
+        def slow(password: str, kept: str | None) -> bool:
+            compared.append(password)
+            everybody.wait(60)
+            return False
+
+        monkeypatch.setattr("sudare.web.sign_in_pages.is_password", slow)
+        for _ in range(MOST_GUESSES - 1):
+            page.sessions.may_guess("testclient", "aiko")
+        first = threading.Thread(target=self.sign_in, args=(page.client(None), "aiko", "first"))
+        first.start()
+        while not compared:
+            first.join(0.01)
+        assert self.sign_in(page.client(None), "aiko", "second") == 429
+        everybody.wait(60)
+        first.join()
+        assert compared == ["first"]
+
+    def test_who_signed_in_may_guess_again(self, page: TestPage) -> None:
+        client = page.client(None)
+        for _ in range(MOST_GUESSES - 1):
+            page.sessions.may_guess("testclient", "aiko")
+        assert self.sign_in(client, "aiko", PASSWORD) == 303
+        assert self.sign_in(page.client(None), "aiko", "x" * 300) == 403
+
+    def test_addresses_of_one_computer_count_together(self, page: TestPage) -> None:
+        assert address_block("2001:db8::1") == address_block("2001:db8::2:1") != address_block("2001:db8:0:1::1")
+        assert address_block("10.0.0.1") != address_block("10.0.0.2")
 
     def test_a_forged_form_does_not(self, page: TestPage) -> None:
         client = page.client(None)

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import anyio
 from starlette.requests import HTTPConnection
 
 from sudare.errors import LedgerError, SudareError
@@ -57,7 +58,8 @@ class Services:
         self._lock = threading.Lock()
         self._chain: ChainState | None = None
         self._ledger: Ledger | None = None
-        self._guesses = threading.BoundedSemaphore(2)
+        # Comparing a password takes 32 MiB: a few at once, in threads of their own, so that pages do not wait for them.
+        self.comparing = anyio.CapacityLimiter(2)
 
     @property
     def cookie(self) -> str:
@@ -99,10 +101,6 @@ class Services:
         except SudareError as error:
             return error
         return None
-
-    def one_of_few(self) -> threading.BoundedSemaphore:
-        """Held while a password is compared, which takes 32 MiB."""
-        return self._guesses
 
     def note_answer(self, page: str, method: str, status: int, seconds: float) -> None:
         """Count an answer, for /metrics."""

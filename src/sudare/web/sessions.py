@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import threading
 import time
 from collections import deque
@@ -22,10 +23,11 @@ IDLE_SECONDS: Final = 2 * 3600.0
 LONGEST_SECONDS: Final = 12 * 3600.0
 MOST_SESSIONS: Final = 1000
 MOST_NOTICES: Final = 5
-# So many wrong passwords in so many seconds, of one user and of all together.
-WRONG_GUESSES: Final = 5
-WRONG_GUESSES_OF_ALL: Final = 50
+# So many guesses of one name's password in so many seconds, from one address.
+MOST_GUESSES: Final = 5
 GUESS_SECONDS: Final = 300.0
+# So many pairs of address and name are counted: more than can be compared in GUESS_SECONDS.
+MOST_COUNTED: Final = 20_000
 
 Clock = Callable[[], float]
 
@@ -108,35 +110,33 @@ class Sessions:
             self._forget_ended(self._clock())
             return len(self._sessions)
 
-    def may_guess(self, user: str) -> bool:
-        """Whether another password may be tried, for a user who is there, or for somebody who is not ("")."""
-        now = self._clock()
-        with self._lock:
-            return all(
-                len(self._recent_guesses(name, now)) < most
-                for name, most in ((user, WRONG_GUESSES), ("*", WRONG_GUESSES_OF_ALL))
-            )
+    def may_guess(self, address: str, name: str) -> bool:
+        """Whether another password may be compared for a name from an address. If so, it is counted now, before anybody knows whether it is right.
 
-    def note_wrong_guess(self, user: str) -> None:
-        """Count a wrong password."""
+        Names are counted as they were typed, whether or not there is such a user. Guesses from one address never keep another out.
+        """
+        now, key = self._clock(), _key(f"{address_block(address)} {name}")
         with self._lock:
-            for name in (user, "*"):
-                self._recent_guesses(name, self._clock()).append(self._clock())
+            guesses = self._guesses.pop(key, deque())
+            while guesses and guesses[0] < now - GUESS_SECONDS:
+                guesses.popleft()
+            is_allowed = len(guesses) < MOST_GUESSES
+            if is_allowed:
+                guesses.append(now)
+            # The one that was used last is last.
+            self._guesses[key] = guesses
+            while len(self._guesses) > MOST_COUNTED:
+                del self._guesses[next(iter(self._guesses))]
+            return is_allowed
 
-    def forget_guesses(self, user: str) -> None:
-        """Count from the beginning again: this user knew the password."""
+    def forget_guesses(self, address: str, name: str) -> None:
+        """Count from the beginning again: whoever is at this address knew the password."""
         with self._lock:
-            self._guesses.pop(user, None)
+            self._guesses.pop(_key(f"{address_block(address)} {name}"), None)
 
     def form_mark(self, cookie: str) -> str:
         """What a form holds that is shown before anybody signed in: only this page can make it from the browser's cookie."""
         return hmac.new(self._secret, cookie.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
-
-    def _recent_guesses(self, user: str, now: float) -> deque[float]:
-        guesses = self._guesses.setdefault(user, deque(maxlen=WRONG_GUESSES_OF_ALL))
-        while guesses and guesses[0] < now - GUESS_SECONDS:
-            guesses.popleft()
-        return guesses
 
     def _forget_ended(self, now: float) -> None:
         for key in [key for key, session in self._sessions.items() if _has_ended(session, now)]:
@@ -145,6 +145,15 @@ class Sessions:
 
 def _has_ended(session: Session, now: float) -> bool:
     return now - session.seen > IDLE_SECONDS or now - session.began > LONGEST_SECONDS
+
+
+def address_block(address: str) -> str:
+    """An address, or the /64 network of one of IPv6, which one computer has as a whole."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return str(found) if found.version == 4 else str(ipaddress.ip_network((int(found), 64), strict=False))
 
 
 def _key(secret: str) -> str:

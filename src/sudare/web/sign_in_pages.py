@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 
-from starlette.concurrency import run_in_threadpool
+import anyio.to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -55,22 +55,19 @@ async def _sign_in_by_password(request: Request, services: Services) -> Response
         form.text(FORM_TOKEN).encode("utf-8", "replace"), services.sessions.form_mark(cookie).encode()
     )
     check_form(request, is_own)
-    user = services.settings.users.get(form.text("user"))
-    name = "" if user is None else user.name
-    if not services.sessions.may_guess(name):
+    name, address = form.text("user"), "" if request.client is None else request.client.host
+    if not services.sessions.may_guess(address, name):
         services.log.write("sign-in-refused", kind="guesses")
         return _form(request, services, 429, "guesses")
+    user = services.settings.users.get(name)
     password = form.fields.get("password", [""])[0]
-
-    def compared() -> bool:
-        with services.one_of_few():
-            return is_password(password, None if user is None else user.password)
-
-    if not await run_in_threadpool(compared) or user is None:
-        services.sessions.note_wrong_guess(name)
+    is_right = await anyio.to_thread.run_sync(
+        is_password, password, None if user is None else user.password, limiter=services.comparing
+    )
+    if not is_right or user is None:
         services.log.write("sign-in-refused", kind="password")
         return _form(request, services, 403, "password")
-    services.sessions.forget_guesses(user.name)
+    services.sessions.forget_guesses(address, name)
     services.log.write("signed-in", user=user.name)
     return _with_session(services, services.sessions.sign_in(user.name, user.role))
 
