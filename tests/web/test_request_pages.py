@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,6 +100,18 @@ def test_asked_approved_run_and_verified(page: TestPage) -> None:
     ledger = Ledger(page.folder / "ledger.db")
     release.check_entered(ledger)
     assert ledger.account("visits").spent().epsilon == 0.5
+
+    kept = page.folder / "requests" / f"{path.rpartition('/')[2]}.json"
+    stored = json.loads(kept.read_text())
+    stored["outcome"]["file"] = "../key.pem"
+    kept.write_text(json.dumps(stored))
+    assert analyst.get(f"{path}/release").content == content
+    assert "key.pem" not in shown(analyst, path)
+    (written,) = (page.folder / "releases").glob("*.sudare")
+    written.write_bytes((page.folder / "key.pem").read_bytes())
+    refused = analyst.get(f"{path}/release")
+    assert refused.status_code == 400
+    assert "PRIVATE" not in refused.text
 
 
 def test_denied_with_a_reason(page: TestPage) -> None:

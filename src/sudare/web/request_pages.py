@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from sudare.errors import SudareError
+from sudare.parsing import bounded_bytes
 from sudare.privacy.account_balance import Amount
 from sudare.privacy.accounting import decimal_up
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.release import Release
+from sudare.privacy.release_file import LARGEST_FILE_BYTES, parsed, verify_signature
 from sudare.report.privacy_card import card_rows, card_strength
 from sudare.requests import job
 from sudare.requests.catalogue import KINDS, kind_named
@@ -24,6 +27,7 @@ from sudare.requests.price import Price, price_now
 from sudare.requests.request import Request, Values, Verdict
 from sudare.requests.request_acts import ask, change, decide
 from sudare.requests.request_settings import RequestSettings
+from sudare.web.downloads import download as saved_as
 from sudare.web.page_part import Metric, PagePart, Waiting
 from sudare.web.rendering import NavigationItem
 from sudare.web.request_forms import form_fields, values_in
@@ -171,6 +175,7 @@ def show_request(visit: Visit) -> Response:
         suggested=suggested_changes(request.newest),
         may_approve=_may_approve(visit, request),
         card=_card(settings, request),
+        release_name=job.release_name(request),
         **_priced(settings, request, price),
     )
     if request.state == "running":
@@ -189,11 +194,16 @@ def _card(settings: RequestSettings, request: Request) -> tuple[Any, list[tuple[
     """The privacy card of the release, once there is one."""
     if request.state != "done" or request.outcome is None:
         return None
-    file = settings.releases_folder / request.outcome.file
+    file = _release_file(settings, request)
     if not file.is_file():
         return None
     card = Release.load(file, trusted=[settings.key().public_key()]).card()
     return card_strength(card), card_rows(card)
+
+
+def _release_file(settings: RequestSettings, request: Request) -> Path:
+    """Where the release of a request is. Its name follows from the request: one that was written into a file is never a path."""
+    return settings.releases_folder / job.release_name(request)
 
 
 @page("steward")
@@ -285,13 +295,15 @@ def _change_form(
 
 @page("viewer")
 def download(visit: Visit) -> Response:
-    """The signed file of a request that is done."""
+    """The signed file of a request that is done. Raise SudareError unless this organisation's key has signed it."""
     settings = request_settings(visit.services.settings)
     request = settings.store.request(visit.path("identity"))
-    file = None if request.outcome is None else settings.releases_folder / request.outcome.file
-    if request.state != "done" or file is None or not file.is_file():
+    file = _release_file(settings, request)
+    if request.state != "done" or not file.is_file():
         raise HTTPException(404)
-    return FileResponse(file, media_type="application/octet-stream", filename=file.name)
+    content = bounded_bytes(file, LARGEST_FILE_BYTES)
+    verify_signature(parsed(content), [settings.key().public_key()])
+    return saved_as(content, file.name)
 
 
 def _start(services: Services, settings: RequestSettings, identity: str) -> None:
