@@ -66,7 +66,8 @@ def test_chosen_releases(house: Path, tmp_path: Path) -> None:
     assert "Intervals hold the exact number" in text
     values = invoked("report", *files, "--json").values
     assert [each["kind"] for each in values["releases"]] == ["statistics", "statistics", "model"]
-    assert values["releases"][2]["numbers"] is None
+    assert values["releases"][2]["numbers"]["term"][0] == "(intercept)"
+    assert "Coefficients are of encoded columns" in text
     assert values["releases"][0]["numbers"]["mean"]
     assert values["output"] is None
 

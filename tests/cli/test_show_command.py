@@ -22,7 +22,7 @@ def table(house: Path, sudare: Sudare) -> Path:
 def test_a_table_by_group(table: Path, house: Path, sudare: Sudare) -> None:
     told = sudare("show", "table.sudare", "--trusted", "key-public.pem", "--csv", "table.csv")
     assert told.exit_code == 0, told.stderr
-    for word in ("smoker", "mean_age", " to ", "probability 0.95", "Wrote table.csv"):
+    for word in ("smoker", "mean_age", " – ", "probability 0.95", "Wrote table.csv"):
         assert word in told.stdout
     assert "NOT CHECKED" not in told.stdout
     assert "NOT CHECKED" in sudare("show", "table.sudare").stdout

@@ -39,8 +39,8 @@ _PLURALS: Final = (
     {"person", "people"},
     {"that", "those"},
 )
-# Of this room only the report of an account is translated: all else there is written in both languages.
-_DOSSIER_IN_ENGLISH: Final = "account_report.py"
+# Of this room only the report of an account and released numbers are translated: all else there is written in both languages.
+_DOSSIER_IN_ENGLISH: Final = ("account_report.py", "number_table.py", "released_numbers.py")
 # Words of guarantees and audits, which texts have in their gaps; their catalogue is words.toml.
 WORDS_IN_GAPS: Final = ("noise", "counts", "record", "person", "everyone", "replace-one", "add-remove", "REFUTED")
 # Keyword arguments that programs read, not people.
@@ -95,11 +95,11 @@ def source_texts() -> list[SourceText]:
         room = file.relative_to(SOURCE).parts[0].removesuffix(".py")
         if room not in NOT_TRANSLATED:
             module = Module(ast.parse(file.read_text("utf-8")))
-            speaks = room in SPEAKING_ROOMS
+            speaks = room in SPEAKING_ROOMS or file.name in _DOSSIER_IN_ENGLISH
             texts = itertools.chain(
                 module.error_texts(),
                 ()
-                if file.name == "__init__.py" or (room == "dossier" and file.name != _DOSSIER_IN_ENGLISH)
+                if file.name == "__init__.py" or (room == "dossier" and file.name not in _DOSSIER_IN_ENGLISH)
                 else module.spoken_texts()
                 if speaks
                 else module.sentences(),

@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from sudare import PrivateHistogram, PrivateMean, Release
+from sudare import PrivateHistogram, PrivateMean, PrivateRidge, Release
 from sudare.privacy.release_file import LARGEST_FILE_BYTES
 from sudare.schema import Category, Number, Schema
 from tests.web.kit import Client, TestPage
@@ -55,6 +55,18 @@ def test_releases_are_listed_and_shown(page: TestPage) -> None:
     assert "any two tables that differ in the content of one record" in shown
     assert "a key that this page trusts" in shown
     assert "<circle" in shown
+
+
+def test_coefficients_of_a_model_are_shown_as_the_shell_shows_them(page: TestPage) -> None:
+    schema = Schema({"stay": Number(0, 60), "age": Number(0, 100)}, target="age")
+    ages = table().assign(age=lambda rows: rows["stay"] + 20)[["stay", "age"]]
+    account = page.ledger().account("ages", epsilon=2.0)
+    model = PrivateRidge(epsilon=1.0, schema=schema, account=account).fit(ages)
+    Release.of(model).save(page.folder / "releases" / "model.sudare", key=KEY)
+    shown = page.client("viewer").get("/releases/model.sudare").text
+    assert f"{float(np.ravel(model.coef_)[0]):.6g}" in shown
+    assert "(intercept)" in shown
+    assert "Coefficients are of encoded columns" in shown
 
 
 def test_hostile_names_in_a_release_are_text(page: TestPage) -> None:

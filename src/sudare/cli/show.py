@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -20,11 +19,10 @@ from sudare.errors import InvalidParameter
 from sudare.safe_text import escaped_for_terminal, spreadsheet_safe
 
 if TYPE_CHECKING:
+    from sudare.dossier.number_table import MeasuredRows
+    from sudare.dossier.released_numbers import ReleasedNumbers
     from sudare.privacy.guarantee import Guarantee
-    from sudare.requests.released_numbers import ReleasedNumbers
 
-# The group of all rows whose undeclared key was not selected; rows without a key are among them.
-ALL_OTHERS: Final = "(all others)"
 # So many rows of a picture can be read.
 _MOST_DRAWN: Final = 60
 
@@ -51,23 +49,24 @@ def show(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Print what is in a release: numbers with labels, units and intervals, coefficients, layers. It costs nothing: all follows from the file."""
+    from sudare.dossier.number_table import has_intervals, measured_rows
+    from sudare.dossier.released_numbers import released_numbers
     from sudare.report.privacy_card import computed_from
-    from sudare.requests.released_numbers import released_numbers
 
     check_picture(plot)
     release, signature = read_release(file, trusted)
     numbers = released_numbers(release, by, level)
     found = dict(numbers.table)
-    if plot is not None and numbers.measured is None:
+    drawn = None if plot is None else measured_rows(numbers)
+    if plot is not None and drawn is None:
         raise InvalidParameter(f"A {release.learner} has no numbers to draw.", "Leave --plot out.")
     if output is not None:
         write_new_private(output, _csv_text(found).encode())
     if parquet is not None:
         _write_parquet(parquet, found)
-    if plot is not None:
-        _draw(numbers, plot)
+    if plot is not None and drawn is not None:
+        _draw(drawn, plot)
     about = computed_from(release.content.parameters)
-    has_intervals = any(f"{name}_low" in found for name in found)
     files = [str(each) for each in (output, parquet, plot) if each is not None]
     values = {
         "file": str(file), "learner": release.learner, "signature": signature, "level": level, "table": found,
@@ -76,10 +75,10 @@ def show(
     answer(
         {**values, **dict(about), "csv": None if output is None else str(output), "files": files},
         as_json,
-        _shown(found, numbers.units),
+        _shown(numbers),
         *(f"{label.capitalize()}: {escaped_for_terminal(text)}." for label, text in about),
         *numbers.notes,
-        _said(release.guarantee, level) if has_intervals else f"{release.guarantee}.",
+        _said(release.guarantee, level) if has_intervals(numbers) else f"{release.guarantee}.",
         *signature_lines(signature),
         *(f"Wrote {each}." for each in files),
     )
@@ -89,60 +88,36 @@ def _write_parquet(file: Path, found: dict[str, list[Any]]) -> None:
     import pyarrow as pa
     import pyarrow.parquet
 
+    from sudare.dossier.number_table import ALL_OTHERS
+
     content = pa.BufferOutputStream()
     columns = {name: pa.array([ALL_OTHERS if each is None else each for each in found[name]]) for name in found}
     pyarrow.parquet.write_table(pa.table(columns), content)
     write_new_private(file, content.getvalue().to_pybytes())
 
 
-def _draw(numbers: ReleasedNumbers, file: Path) -> None:
+def _draw(rows: MeasuredRows, file: Path) -> None:
     from sudare.report.plots import interval_rows
 
-    table, name = numbers.table, numbers.measured or ""
-    if len(table[name]) > _MOST_DRAWN:
+    if len(rows.values) > _MOST_DRAWN:
         raise InvalidParameter(
-            f"There are {len(table[name])} numbers, and a picture shows {_MOST_DRAWN} at most.",
+            f"There are {len(rows.values)} numbers, and a picture shows {_MOST_DRAWN} at most.",
             "Choose fewer with --by, or use --csv.",
         )
-    ends = (f"{name}_low", f"{name}_high")
-    numeric = {each for each in table if all(isinstance(value, float) for value in table[each])}
-    labels = [each for each in table if each not in (*numeric, name, *ends) and not each.endswith(("_low", "_high"))]
-    if "count" in labels and name != "count":
-        labels.remove("count")
-    named = [", ".join(_cell(table[each][row]) for each in labels) for row in range(len(table[name]))]
-    # What has no interval is drawn from zero.
-    lows, highs = (table.get(end, [0.0] * len(named)) for end in ends)
-    unit = numbers.units.get(name)
-    axis = name if unit is None else f"{name} ({unit})"
-    if ends[0] not in table:
-        highs = table[name]
-    draw(interval_rows(named, table[name], lows, highs, x_label=axis), file=file)
+    draw(interval_rows(rows.labels, rows.values, rows.lows, rows.highs, x_label=rows.axis), file=file)
 
 
-def _shown(found: dict[str, list[Any]], units: Mapping[str, str]) -> Table:
+def _shown(numbers: ReleasedNumbers) -> Table:
     """One column for each number, with its interval in it."""
-    ends = {f"{name}_{end}" for name in found for end in ("low", "high")} & set(found)
+    from sudare.dossier.number_table import number_table
+
+    found = number_table(numbers)
     shown = Table(box=None, pad_edge=False)
-    cells: list[list[str]] = []
-    for name, values in found.items():
-        if name in ends:
-            continue
-        heading = f"{name} ({units[name]})" if name in units else name
-        shown.add_column(Text(escaped_for_terminal(heading)), overflow="fold")
-        written = list(map(_cell, values))
-        if f"{name}_low" in ends:
-            low, high = (map(_cell, found[f"{name}_{end}"]) for end in ("low", "high"))
-            written = [f"{each} ({a} to {b})" for each, a, b in zip(written, low, high, strict=True)]
-        cells.append(written)
-    for row in zip(*cells, strict=True):
-        shown.add_row(*(Text(escaped_for_terminal(cell)) for cell in row))
+    for heading in found.headings:
+        shown.add_column(Text(heading), overflow="fold")
+    for row in found.rows:
+        shown.add_row(*map(Text, row))
     return shown
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ALL_OTHERS
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _said(guarantee: Guarantee, level: float) -> str:
@@ -152,6 +127,8 @@ def _said(guarantee: Guarantee, level: float) -> str:
 
 def _csv_text(found: dict[str, list[Any]]) -> str:
     """The numbers as CSV, without a cell that a spreadsheet takes for a formula."""
+    from sudare.dossier.number_table import ALL_OTHERS
+
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(found)

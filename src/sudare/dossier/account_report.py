@@ -5,13 +5,14 @@ It is made of the ledger, which holds no private value, and of files that left. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sudare import __version__
 from sudare.dossier.facts import Facts
+from sudare.dossier.number_table import has_intervals, measured_rows, number_table
 from sudare.dossier.release_facts import facts_of
-from sudare.errors import SudareError
+from sudare.dossier.released_numbers import ReleasedNumbers, numbers_or_none
 from sudare.privacy import Account, Release
 from sudare.privacy.account_balance import spending_steps
 from sudare.privacy.ledger_chain import Entry, Head
@@ -92,16 +93,16 @@ def account_parts(account: Account, head: Head) -> list[Part]:
 def release_part(release: Release, signature: Signature) -> Part:
     """One release: what it is, its numbers with intervals, a picture, its card."""
     facts = facts_of(release, signature)
-    found = numbers_of(release)
-    drawn = None if found is None else _picture(found)
+    numbers = numbers_or_none(release)
+    drawn = None if numbers is None else _picture(numbers)
     blocks: list[Any] = [] if drawn is None else [drawn]
-    if found is not None:
-        blocks.append(_number_table(found))
+    if numbers is not None:
+        blocks.append(_number_table(numbers))
     return Part(
         title=f"{facts.learner} (entry {facts.card.entry})",
         result=_KINDS[facts.kind],
         blocks=[*blocks, facts.card],
-        how_to_read=[_interval_text(facts)] if found is not None else [],
+        how_to_read=[] if numbers is None else [*_interval_texts(numbers, facts), *numbers.notes],
     )
 
 
@@ -126,6 +127,7 @@ def report_values(
 
 def _release_values(release: Release, signature: Signature) -> dict[str, Any]:
     facts = facts_of(release, signature)
+    numbers = numbers_or_none(release)
     return {
         "learner": facts.learner,
         "kind": facts.kind,
@@ -135,20 +137,8 @@ def _release_values(release: Release, signature: Signature) -> dict[str, Any]:
         "guarantee": release.guarantee.to_dict(),
         "strength": {"word": facts.strength.word, "reason": facts.strength.reason},
         "receipt": release.receipt.to_dict(),
-        "numbers": numbers_of(release),
+        "numbers": None if numbers is None else dict(numbers.table),
     }
-
-
-def numbers_of(release: Release) -> dict[str, list[Any]] | None:
-    """The table of a released statistic; None for what has none."""
-    model = release.model()
-    if not hasattr(model, "table"):
-        return None
-    try:
-        table: dict[str, list[Any]] = model.table()
-    except SudareError:
-        return None
-    return table
 
 
 def _history(entries: Sequence[Entry]) -> list[Picture]:
@@ -180,53 +170,30 @@ def _charge_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
     return rows
 
 
-def _ends(found: Mapping[str, list[Any]]) -> set[str]:
-    """The columns that are ends of intervals."""
-    return {f"{name}_{end}" for name in found for end in ("low", "high")} & set(found)
-
-
-def _number_table(found: Mapping[str, list[Any]]) -> Table:
-    ends = _ends(found)
-    columns: dict[str, list[str]] = {}
-    for name, values in found.items():
-        if name in ends:
-            continue
-        shown = [_cell(value) for value in values[:MOST_ROWS]]
-        if f"{name}_low" in ends:
-            low, high = ([_cell(value) for value in found[f"{name}_{end}"][:MOST_ROWS]] for end in ("low", "high"))
-            shown = [f"{each} ({a} – {b})" for each, a, b in zip(shown, low, high, strict=True)]
-        columns[name] = shown
-    rows = list(zip(*columns.values(), strict=True))
-    total = max((len(values) for values in found.values()), default=0)
+def _number_table(numbers: ReleasedNumbers) -> Table:
+    found = number_table(numbers, MOST_ROWS)
+    total = found.rows_in_all
     caption = (
         f"The numbers ({whole(total)} rows)"
         if total <= MOST_ROWS
         else f"The first {whole(MOST_ROWS)} of {whole(total)} rows of numbers"
     )
-    return Table(list(columns), rows, caption, folded=True)
+    return Table(found.headings, found.rows, caption, folded=True)
 
 
-def _picture(found: Mapping[str, list[Any]]) -> Picture | None:
+def _picture(numbers: ReleasedNumbers) -> Picture | None:
     """The first number that has intervals, row by row; None where there is none, or there are too many rows."""
-    ends = _ends(found)
-    name = next((name for name in found if f"{name}_low" in ends), None)
-    if name is None or not 0 < len(found[name]) <= MOST_DRAWN:
+    rows = measured_rows(numbers)
+    if rows is None or not rows.has_intervals or not 0 < len(rows.values) <= MOST_DRAWN:
         return None
-    values, lows, highs = (found[each] for each in (name, f"{name}_low", f"{name}_high"))
-    if not all(isinstance(value, int | float) for value in (*values, *lows, *highs)):
-        return None
-    named = [column for column in found if column not in ends and f"{column}_low" not in ends]
-    labels = [", ".join(_cell(found[each][row]) for each in named) or str(row + 1) for row in range(len(values))]
-    panel = interval_rows(labels, values, lows, highs, x_label=name)
-    return picture([panel], f"{len(values)} numbers with their intervals.")
+    panel = interval_rows(rows.labels, rows.values, rows.lows, rows.highs, x_label=rows.axis)
+    return picture([panel], f"{len(rows.values)} numbers with their intervals.")
 
 
-def _interval_text(facts: Facts) -> str:
+def _interval_texts(numbers: ReleasedNumbers, facts: Facts) -> list[str]:
+    if not has_intervals(numbers):
+        return []
     records = "kept records" if facts.is_person else "records"
-    return f"Intervals hold the exact number of the {records} with probability 0.95: they are about the noise, not about a population."
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "(all others)"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return [
+        f"Intervals hold the exact number of the {records} with probability 0.95: they are about the noise, not about a population."
+    ]

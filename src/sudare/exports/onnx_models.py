@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from sudare.dossier.released_numbers import layers_of
 from sudare.errors import NotReleasable
 from sudare.exports.onnx_column_encoding import OPSET, Graph, encoded_matrix
 from sudare.privacy import Release
-from sudare.requests.released_numbers import layers_of
 
 # Version of the file format that the operators of OPSET came with.
 _IR_VERSION: Final = 10

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+from sudare.dossier.number_table import NumberTable, measured_rows, number_table
+from sudare.dossier.released_numbers import ReleasedNumbers, numbers_or_none
 from sudare.errors import InvalidParameter, ReleaseUntrusted, SudareError
 from sudare.privacy import Release
 from sudare.privacy.release import audited, read
 from sudare.privacy.release_file import Parsed, parsed, verify_signature
-from sudare.report.numbers import nearest
 from sudare.report.privacy_card import Signature, Strength, card_rows, card_strength
-from sudare.safe_text import escaped_for_terminal
 from sudare.web.pictures import IntervalPicture, interval_picture
 
 _READING: Final = threading.Lock()
@@ -30,16 +30,6 @@ MOST_ROWS: Final = 200
 MOST_DRAWN: Final = 24
 # Building a table of more numbers than this would keep a reader waiting.
 MOST_NUMBERS: Final = 200_000
-ALL_OTHERS: Final = "(all others)"
-
-
-@dataclass(frozen=True)
-class NumberTable:
-    """Released numbers under headings; intervals stand in the cell of their number."""
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    rows_in_all: int
 
 
 @dataclass(frozen=True)
@@ -58,6 +48,7 @@ class ReleaseView:
     rows: Sequence[tuple[str, str]]
     table: NumberTable | None
     picture: IntervalPicture | None
+    notes: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -150,8 +141,9 @@ def view_of(file: Parsed, trusted: tuple[bytes, ...]) -> ReleaseView:
         delta=release.guarantee.delta,
         strength=card_strength(card),
         rows=[row for row in card_rows(card) if row[0] != "signature"],
-        table=None if found is None else number_table(found),
+        table=None if found is None else number_table(found, MOST_ROWS),
         picture=None if found is None else _picture(found),
+        notes=() if found is None else found.notes,
     )
 
 
@@ -163,57 +155,16 @@ def _is_trusted(file: Parsed, trusted: tuple[bytes, ...]) -> bool:
     return True
 
 
-def _numbers(release: Release) -> dict[str, list[Any]] | None:
-    """The table of a released statistic; None for what has none, or a very large one."""
+def _numbers(release: Release) -> ReleasedNumbers | None:
+    """The numbers of a release; None where they are very many, or cannot be made here."""
     if sum(tensor.size for tensor in release.content.tensors.values()) > MOST_NUMBERS:
         return None
-    try:
-        model = release.model()
-        table: dict[str, list[Any]] | None = model.table() if hasattr(model, "table") else None
-    except SudareError:
-        return None
-    return table
+    return numbers_or_none(release)
 
 
-def number_table(found: Mapping[str, list[Any]]) -> NumberTable:
-    """Columns as rows of text, at most so many."""
-    ends = _ends(found)
-    columns: dict[str, list[str]] = {}
-    for name, values in found.items():
-        if name in ends:
-            continue
-        shown = [_cell(value) for value in values[:MOST_ROWS]]
-        if f"{name}_low" in ends:
-            low, high = ([_cell(value) for value in found[f"{name}_{end}"][:MOST_ROWS]] for end in ("low", "high"))
-            shown = [f"{each} ({a} – {b})" for each, a, b in zip(shown, low, high, strict=True)]
-        columns[name] = shown
-    rows_in_all = max((len(values) for values in found.values()), default=0)
-    headings = [escaped_for_terminal(name) for name in columns]
-    return NumberTable(headings, list(zip(*columns.values(), strict=True)), rows_in_all)
-
-
-def _picture(found: Mapping[str, list[Any]]) -> IntervalPicture | None:
+def _picture(numbers: ReleasedNumbers) -> IntervalPicture | None:
     """The first number that has intervals, row by row; None where there is none, or there are too many rows."""
-    ends = _ends(found)
-    name = next((name for name in found if f"{name}_low" in ends), None)
-    if name is None or not 0 < len(found[name]) <= MOST_DRAWN:
+    rows = measured_rows(numbers)
+    if rows is None or not rows.has_intervals or not 0 < len(rows.values) <= MOST_DRAWN:
         return None
-    values, lows, highs = (found[each] for each in (name, f"{name}_low", f"{name}_high"))
-    if not all(isinstance(value, int | float) for value in (*values, *lows, *highs)):
-        return None
-    labels = [column for column in found if column not in ends and f"{column}_low" not in ends]
-    named = [
-        ", ".join(_cell(found[label][row]) for label in labels) if labels else str(row + 1)
-        for row in range(len(values))
-    ]
-    return interval_picture(named, values, lows, highs)
-
-
-def _ends(found: Mapping[str, list[Any]]) -> set[str]:
-    return {f"{name}_{end}" for name in found for end in ("low", "high") if f"{name}_low" in found} & set(found)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ALL_OTHERS
-    return nearest(value, 5) if isinstance(value, float) else escaped_for_terminal(str(value))
+    return interval_picture(rows.labels, rows.values, rows.lows, rows.highs)

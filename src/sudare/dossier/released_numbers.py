@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sudare.errors import InvalidParameter
+from sudare.errors import InvalidParameter, SudareError
 from sudare.privacy import Release
 from sudare.schema import Number
 
@@ -19,12 +19,13 @@ _PARTS: Final = ("mean", "sum", "variance", "median", "value")
 
 @dataclass(frozen=True)
 class ReleasedNumbers:
-    """Columns of equal length; `units` of those that have one; `notes` are sentences; `measured` names the column to draw, if there is one."""
+    """Columns of equal length; `units` of those that have one; `notes` are sentences; `measured` names the column to draw, if there is one, and `labels` those that say what is drawn."""
 
     table: Mapping[str, list[Any]]
     units: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     measured: str | None = None
+    labels: tuple[str, ...] = ()
 
 
 def released_numbers(
@@ -49,6 +50,14 @@ def released_numbers(
     return _of_tensors(release)
 
 
+def numbers_or_none(release: Release) -> ReleasedNumbers | None:
+    """The numbers of a release; None where they cannot be made here, such as without a package that they need."""
+    try:
+        return released_numbers(release)
+    except SudareError:
+        return None
+
+
 def _of_statistic(release: Release, model: Any, by: list[str] | None, level: float) -> ReleasedNumbers:
     is_drawn = release.learner == "PrivateQuantiles"
     if is_drawn and level != DEFAULT_LEVEL:
@@ -63,7 +72,12 @@ def _of_statistic(release: Release, model: Any, by: list[str] | None, level: flo
         if name == f"{part}_{known}" and isinstance(column, Number) and column.unit and part != "variance"
     }
     measured = next((name for name in table if f"{name}_low" in table), None)
-    return ReleasedNumbers(_with_units(table, columns), units, measured=measured)
+    labels = tuple(
+        name
+        for name in table
+        if name != "count" and f"{name}_low" not in table and not name.endswith(("_low", "_high"))
+    )
+    return ReleasedNumbers(_with_units(table, columns), units, measured=measured, labels=labels)
 
 
 def _with_units(table: Mapping[str, list[Any]], columns: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -85,7 +99,7 @@ def _of_scaler(model: Any) -> ReleasedNumbers:
         "mean": model.mean_.tolist(),
         "standard_deviation": model.scale_.tolist(),
     }
-    return ReleasedNumbers(_with_units(table, model.declared_.columns), measured="mean")
+    return ReleasedNumbers(_with_units(table, model.declared_.columns), measured="mean", labels=("column",))
 
 
 def coefficient_names(model: Any) -> list[str]:
@@ -102,7 +116,7 @@ def _of_linear_model(model: Any) -> ReleasedNumbers:
     labels = _labels(model, len(rows))
     table: dict[str, list[Any]] = {} if labels is None else {"class": [one for one in labels for _ in terms]}
     table |= {"term": terms * len(rows), "coefficient": [value for line in rows for value in line]}
-    return ReleasedNumbers(table, notes=(COEFFICIENTS,), measured="coefficient")
+    return ReleasedNumbers(table, notes=(COEFFICIENTS,), measured="coefficient", labels=tuple(table)[:-1])
 
 
 def _labels(model: Any, outputs: int) -> list[str] | None:
