@@ -97,7 +97,10 @@ def test_users_act_by_their_role(here: Path, sudare: Sudare) -> None:
         f'\n[users.{name}]\nrole = "{role}"\npassword = "{password}"\n'
         for name, role in (("aiko", "analyst"), ("mori", "steward"), ("sato", "steward"))
     )
-    (here / "page.toml").write_text("two_people = true\n" + SETTINGS + users)
+    (here / "schemas").mkdir()
+    (here / "visits.toml").rename(here / "schemas" / "visits.toml")
+    apart = SETTINGS.replace('schemas = "."', 'schemas = "schemas"')
+    (here / "page.toml").write_text("two_people = true\n" + apart + users)
     (here / "page.toml").chmod(0o600)
     assert sudare(*ASK, "--who", "nobody").exit_code == InvalidParameter.exit_code
     name = sudare(*ASK, "--who", "aiko", "--json").values["identity"]

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from sudare import Ledger, Release
 from sudare.requests.request_settings import RequestSettings
 from sudare.web.settings import TableSettings
 from tests.ledgers import quick_folder
 from tests.requests.conftest import house
-from tests.web.kit import Client, TestPage
+from tests.web.kit import ADDRESS, Client, TestPage
 
 EPSILON = {"table": "visits", "kind": "table", "value-epsilon": "0.5", "value-by": ["ward"], "value-mean_of": ["age"]}
 
@@ -84,9 +85,9 @@ def test_a_price_is_shown_and_nothing_is_asked(page: TestPage) -> None:
 def test_asked_approved_run_and_verified(page: TestPage) -> None:
     analyst, steward = page.client("analyst", "aiko"), page.client("steward", "mori")
     path = asked(analyst)
-    assert "aiko asks for a release of table 'visits' (table): visits by ward" in shown(steward, "/")
+    assert "'aiko' asks for a release of table 'visits' (table): visits by ward" in shown(steward, "/")
     text = shown(steward, path)
-    assert "It costs ε = 0.5 of 2.0 left (strong)." in text
+    assert "It costs ε = 0.5 of 2.0 left (strong). ε = 1.5 would be left." in text
     assert "Approve and run" not in shown(analyst, path)
     answer = steward.submit(f"{path}/decide", {"version": "1", "verdict": "approved", "reason": "fine"})
     assert answer.status_code == 303, answer.text
@@ -186,6 +187,32 @@ def test_roles(page: TestPage) -> None:
     assert viewer.submit(f"{path}/change", {"suggested": "half"}).status_code == 403
     assert viewer.get(f"{path}/release").status_code == 404
     assert viewer.get("/requests/00000000").status_code == 404
+
+
+def test_a_request_that_cannot_be_read_leaves_the_others_in_place(page: TestPage) -> None:
+    path = asked(page.client("analyst", "aiko"))
+    (page.folder / "requests" / "deadbeef.json").write_text('{"half')
+    steward = page.client("steward", "mori")
+    text = shown(steward, "/requests")
+    assert "cannot be read. deadbeef" in text
+    assert path in text
+    assert path in shown(steward, "/")
+    here = TestClient(page.app, base_url=ADDRESS, client=("127.0.0.1", 5000))
+    counted = here.get("/metrics").text
+    assert 'sudare_page_requests{state="asked"} 1' in counted
+    assert 'sudare_page_requests{state="unreadable"} 1' in counted
+    assert steward.get("/requests/deadbeef").status_code == 400
+
+
+def test_what_people_wrote_is_not_translated(page: TestPage) -> None:
+    purpose, reason = "Nothing was charged. Ask anew: approved", "Sign in. denied"
+    path = asked(page.client("analyst", "aiko"), purpose=purpose)
+    steward = page.client("steward", "mori")
+    steward.get("/language/ja")
+    for place in ("/", "/requests", path):
+        assert purpose in shown(steward, place)
+    steward.submit(f"{path}/decide", {"version": "1", "verdict": "denied", "reason": reason})
+    assert reason in shown(steward, path)
 
 
 def test_nobody_decides_by_a_forged_form(page: TestPage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -186,3 +187,20 @@ def test_hostile_names_are_text(page: TestPage) -> None:
     checked = client.submit("/schemas/bad%26%27/check", {"table": "visits"})
     assert checked.status_code == 200
     assert HOSTILE not in checked.text
+
+
+@pytest.mark.parametrize("end", ["", "\nbroken = \n"])
+@pytest.mark.parametrize(
+    "text",
+    ['[users.aiko]\npassword = "x"', 'users = { aiko = { password = "x" } }', 'metrics_token = "x"\n[columns.a]'],
+)
+def test_settings_beside_the_schemas_are_not_shown(page: TestPage, text: str, end: str) -> None:
+    (page.folder / "schemas" / "page.toml").write_text(text + end)
+    assert page.client("steward").get("/schemas/page").status_code == 404
+    assert "page" not in re.findall(r'href="/schemas/(\w+)"', page.client("steward").get("/schemas").text)
+
+
+def test_a_text_that_is_not_valid_is_shown_to_those_who_can_mend_it(page: TestPage) -> None:
+    (page.folder / "schemas" / "stays.toml").write_text(TEXT + "\nbroken = \n")
+    assert page.client("viewer").get("/schemas/stays").status_code == 404
+    assert "not valid TOML" in page.client("steward").get("/schemas/stays").text

@@ -117,3 +117,8 @@ def test_passwords() -> None:
     for password in ("", "short", "x" * 300):
         with pytest.raises(InvalidParameter):
             hashed_password(password)
+
+
+def test_schemas_do_not_lie_beside_passwords(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="schemas holds"):
+        read(tmp_path, WHOLE.replace('schemas = "schemas"', 'schemas = "."'))

@@ -190,6 +190,12 @@ def test_forms_sent_from_elsewhere_are_refused(page: TestPage, headers: dict[str
     assert client.get("/").status_code == 200
 
 
+def test_an_origin_that_is_none_is_refused_in_words(page: TestPage) -> None:
+    refused = page.client().submit("/sign-out", headers={"origin": "http://["})
+    assert refused.status_code == 400
+    assert "<h1>" in refused.text
+
+
 def test_forms_as_browsers_send_them_are_taken(page: TestPage) -> None:
     headers = {"origin": "null", "sec-fetch-site": "same-origin"}
     assert page.client().submit("/sign-out", headers=headers).status_code == 303

@@ -14,10 +14,11 @@ from sudare.web.visit import Visit
 
 @dataclass(frozen=True)
 class Waiting:
-    """Something that waits for whoever is signed in: an English sentence, and where to decide about it."""
+    """Something that waits for whoever is signed in: an English sentence, where to decide about it, and what a person wrote, which is not translated."""
 
     text: str
     path: str
+    written: str = ""
 
 
 @dataclass(frozen=True)

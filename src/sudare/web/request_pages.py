@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sudare.errors import SudareError
+from sudare.errors import SudareError, UnknownName
 from sudare.parsing import bounded_bytes
 from sudare.privacy.account_balance import Amount
 from sudare.privacy.accounting import decimal_up
@@ -24,9 +24,10 @@ from sudare.requests.catalogue import KINDS, kind_named
 from sudare.requests.expected_error import two_digits
 from sudare.requests.one_click_changes import suggested_changes
 from sudare.requests.price import Price, price_now
-from sudare.requests.request import Request, Values, Verdict
+from sudare.requests.request import IDENTITY, Request, Values, Verdict
 from sudare.requests.request_acts import ask, change, decide
 from sudare.requests.request_settings import RequestSettings
+from sudare.requests.request_store import RequestStore
 from sudare.web.downloads import download as saved_as
 from sudare.web.page_part import Metric, PagePart, Waiting
 from sudare.web.rendering import NavigationItem
@@ -67,8 +68,25 @@ class Leaving:
 def requests(visit: Visit) -> Response:
     """All requests."""
     settings = request_settings(visit.services.settings)
-    shown = [(each, Guarantee.from_dict(each.newest.guarantee)) for each in settings.store.requests()]
-    return visit.render("requests.html", requests=shown, kinds=KINDS)
+    found, unreadable = requests_in(settings.store)
+    shown = [(each, Guarantee.from_dict(each.newest.guarantee)) for each in found]
+    return visit.render("requests.html", requests=shown, unreadable=unreadable, kinds=KINDS)
+
+
+def requests_in(store: RequestStore) -> tuple[list[Request], list[str]]:
+    """The requests of a folder, newest first, and the names of those whose file is damaged."""
+    found: list[Request] = []
+    unreadable: list[str] = []
+    for path in sorted(store.folder.glob("*.json")):
+        if not IDENTITY.fullmatch(path.stem):
+            continue
+        try:
+            found.append(store.request(path.stem))
+        except UnknownName:
+            continue  # It was taken away meanwhile.
+        except SudareError:
+            unreadable.append(path.stem)
+    return sorted(found, key=lambda request: (request.when, request.identity), reverse=True), unreadable
 
 
 @page("analyst")
@@ -332,18 +350,20 @@ def _waiting(visit: Visit) -> Sequence[Waiting]:
     settings = request_settings(visit.services.settings)
     return [
         Waiting(
-            f"{each.who} asks for a release of table '{each.table}' ({each.newest.kind}): {each.purpose}",
+            f"'{each.who}' asks for a release of table '{each.table}' ({each.newest.kind})",
             f"/requests/{each.identity}",
+            each.purpose,
         )
-        for each in settings.store.requests()
+        for each in requests_in(settings.store)[0]
         if _may_approve(visit, each)
     ]
 
 
 def _metrics(services: Services) -> Sequence[Metric]:
     states: dict[str, int] = {}
-    for each in request_settings(services.settings).store.requests():
-        states[each.state] = states.get(each.state, 0) + 1
+    found, unreadable = requests_in(request_settings(services.settings).store)
+    for state in (*(each.state for each in found), *("unreadable" for _ in unreadable)):
+        states[state] = states.get(state, 0) + 1
     values = [({"state": state}, float(count)) for state, count in sorted(states.items())]
     return [Metric("sudare_page_requests", "Requests for releases, by state.", "gauge", values)]
 

@@ -36,6 +36,10 @@ SUFFIX: Final = ".toml"
 LARGEST_TEXT_BYTES: Final = 1 << 20
 NEW_NAME: Final = re.compile(r"[\w][\w .-]{0,99}")
 MOST_FILES: Final = 500
+# What the page's settings have and no schema does: also where they cannot be parsed, they are not shown.
+_OF_SETTINGS: Final = re.compile(
+    r"^\s*\[+\s*[\"']?users\b|^\s*[\"']?(users|metrics_token)\b[^\n]*=|scrypt:\d+:", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,9 @@ def schemas(visit: Visit) -> Response:
     """All schemas of the folder."""
     found = []
     for name, path in _files(visit).items():
-        document = _document(_text_of(path))
-        if isinstance(document.get("columns"), Mapping):
+        text = _text_of(path)
+        if _is_schema(text, False):
+            document = _document(text)
             questions, problems = open_questions(document), len(all_problems(document))
             found.append(ListedSchema(name, len(document["columns"]), questions, problems))
     return visit.render("schemas.html", schemas=found, tables=list(visit.services.settings.tables.values()))
@@ -169,14 +174,21 @@ def _files(visit: Visit) -> dict[str, Path]:
 
 
 def _path(visit: Visit) -> Path:
-    """The file of the schema that is asked for: only of what is one, so that no other settings are shown."""
+    """The file of the schema that is asked for. Raise HTTPException 404 for other files; for one that is not valid TOML, unless a steward asks who can mend it."""
     path = _files(visit).get(visit.path("name"))
-    if path is None:
-        raise HTTPException(404)
-    document = _document(_text_of(path))
-    if document and "columns" not in document:
+    if path is None or not _is_schema(_text_of(path), visit.is_steward):
         raise HTTPException(404)
     return path
+
+
+def _is_schema(text: str, counts_broken: bool) -> bool:
+    """Whether a text declares columns and is not the page's settings; a text that is not valid TOML counts where that is said."""
+    if _OF_SETTINGS.search(text):
+        return False
+    try:
+        return isinstance(_parsed(text).get("columns"), Mapping)
+    except SchemaError:
+        return counts_broken
 
 
 def _text_of(path: Path) -> str:

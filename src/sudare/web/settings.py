@@ -159,7 +159,13 @@ def read_settings(path: Path, **changes: Any) -> PageSettings:
     if document.get("users"):
         # Hashes of passwords can be guessed from by whoever reads them.
         read_private(path, "The page's settings", InvalidParameter)
-    return PageSettings(**{**settings_values(document, path.absolute().parent), **changes})
+    found = PageSettings(**{**settings_values(document, path.absolute().parent), **changes})
+    if (found.users or found.metrics_token) and found.schemas.resolve() == path.resolve().parent:
+        raise InvalidParameter(
+            f"The folder of schemas holds '{path.name}' itself, which has secrets.",
+            'Move the schemas into a folder of their own, and name it: schemas = "schemas".',
+        )
+    return found
 
 
 def settings_values(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:

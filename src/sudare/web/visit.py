@@ -171,7 +171,10 @@ def _is_from_here(request: Request) -> bool:
         return False
     if origin is None or (origin == "null" and site == "same-origin"):
         return True
-    return urlsplit(origin).netloc == request.headers.get("host")
+    try:
+        return urlsplit(origin).netloc == request.headers.get("host")
+    except ValueError:
+        raise HTTPException(400) from None
 
 
 class _InMemory(MultiPartParser):
