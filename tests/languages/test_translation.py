@@ -27,7 +27,6 @@ CATALOGUE = _Catalogue(
     [
         ("There is no folder for 'a/b.sudare'.", "'a/b.sudare' を置くフォルダがありません。"),
         ("1 row of the table were read.", "表の1行を読みました。"),
-        ("7 rows of the file were read.", "the fileの7行を読みました。"),
         ("a is not there, but a was named.", "a は名前だけで、ありません。"),
         ("There is no folder for 'x'. Make it first.", "'x' を置くフォルダがありません。先に作ってください。"),
         ("There is no folder for 'the table'.", "'the table' を置くフォルダがありません。"),
@@ -37,6 +36,15 @@ CATALOGUE = _Catalogue(
 )
 def test_a_finished_text_is_found_by_its_template(english: str, japanese: str) -> None:
     assert CATALOGUE.translated(english, 4) == japanese
+
+
+def test_prose_that_is_no_text_of_ours_is_not_moved_about_in_a_sentence() -> None:
+    assert CATALOGUE.translated("7 rows of the file were read.", 4) is None
+
+
+def test_a_line_of_the_budget_says_its_own_numbers() -> None:
+    line = translated("loans  ███░  ε 4.0 of 20.0   δ 0 of 1e-5   10 entries", "ja")
+    assert line == "loans  ███░  ε 20.0 のうち 4.0   δ 1e-5 のうち 0   記載 10 件"
 
 
 def test_a_text_that_no_template_makes_is_left_as_it_is() -> None:

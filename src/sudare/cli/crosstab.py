@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sudare.reconstruction import CrossTable
 
 _EDGES_HELP = (
-    "Public edges of the bins of {}, if it is a number: for example 0,18,65,110. Takes precedence over --bins."
+    "Public edges of the bins of this column, if it is a number: for example 0,18,65,110. Takes precedence over --bins."
 )
 
 
@@ -27,12 +27,8 @@ def crosstab(
     first: Annotated[str, typer.Argument(metavar="A", help="The column whose values become rows.")],
     second: Annotated[str, typer.Argument(metavar="B", help="The column whose values become columns.")],
     bins: Annotated[int, typer.Option("--bins", min=1, max=200, help="In how many equal bins a number is shown.")] = 10,
-    first_edges: Annotated[
-        str | None, typer.Option("--first-edges", metavar="EDGES", help=_EDGES_HELP.format("A"))
-    ] = None,
-    second_edges: Annotated[
-        str | None, typer.Option("--second-edges", metavar="EDGES", help=_EDGES_HELP.format("B"))
-    ] = None,
+    first_edges: Annotated[str | None, typer.Option("--first-edges", metavar="EDGES_OF_A", help=_EDGES_HELP)] = None,
+    second_edges: Annotated[str | None, typer.Option("--second-edges", metavar="EDGES_OF_B", help=_EDGES_HELP)] = None,
     method: Annotated[
         str | None,
         typer.Option(

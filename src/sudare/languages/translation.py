@@ -155,15 +155,20 @@ class _Catalogue:
     def _from_templates(self, templates: Iterable[_Template], text: str, depth: int) -> str | None:
         for template in templates:
             values = template.values_in(text)
-            if values is not None:
-                return filled(
-                    template.other,
-                    {
-                        gap: content if template.is_name(gap) else self.translated(content, depth - 1) or content
-                        for gap, content in values.items()
-                    },
-                )
+            told = None if values is None else self._values(template, values, depth)
+            if told is not None:
+                return filled(template.other, told)
         return None
+
+    def _values(self, template: _Template, values: Mapping[str, str], depth: int) -> dict[str, str] | None:
+        """What stands in the gaps, in this language; None where prose would stay English inside a sentence, which would then say something else or nothing."""
+        told = {}
+        for gap, content in values.items():
+            whole = content if template.is_name(gap) else self.translated(content, depth - 1)
+            if whole is None and not _is_value(content):
+                return None
+            told[gap] = content if whole is None else whole
+        return told
 
     def _in_parts(self, text: str, depth: int, enough: Callable[[Iterable[object]], bool]) -> str | None:
         """The text with its parts translated: lines, sentences, what stands before and in brackets; if enough of them are texts of ours."""
@@ -187,6 +192,14 @@ class _Catalogue:
             return text
         told = self.translated(text.strip(), depth)
         return None if told is None else text.replace(text.strip(), told)
+
+
+def _is_value(content: str) -> bool:
+    """Whether a text is a name, a number, or a list of them, and no prose."""
+    if "  " in content or "\n" in content or ". " in content:
+        return False
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "", content)
+    return all(len(re.findall(r"(?<![\w.-])[a-z]{2,}(?![\w.-])", part)) <= 1 for part in re.split(r", | and ", bare))
 
 
 def _first_word(token: tuple[str, str]) -> str:

@@ -34,10 +34,15 @@ JAPANESE_FONTS: Final = (
 
 
 def font_family(language: Language) -> list[str]:
-    """The fonts to draw words of the language with; those for English where the machine has no other."""
-    font = _japanese_font() if language == "ja" else None
+    """The fonts to draw words of the language with, in the order they are asked; those for English where the machine has no other.
+
+    Names of columns and values may be Japanese whatever the language of the words is.
+    """
+    font = _japanese_font()
+    if font is None:
+        return LATIN_FONTS
     # Signs such as ⁻³ that the Japanese font may lack come from the other.
-    return LATIN_FONTS if font is None else [font, "DejaVu Sans"]
+    return [font, "DejaVu Sans"] if language == "ja" else ["DejaVu Sans", font]
 
 
 def missing_font_note(language: Language) -> str:

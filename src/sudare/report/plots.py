@@ -7,6 +7,7 @@ Ito (2008), which readers with any kind of colour vision can tell apart; shapes 
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -128,7 +129,10 @@ def rendered(
                 text.set_text(translated(text.get_text(), language))
         file = io.BytesIO()
         metadata = {"Date": None} if image_format == "svg" else {"Software": None}
-        figure.savefig(file, format=image_format, dpi=160, metadata=metadata)
+        with warnings.catch_warnings():
+            # A letter that no font of the machine has is drawn as a box; the terminal is for our own words.
+            warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from")
+            figure.savefig(file, format=image_format, dpi=160, metadata=metadata)
     return file.getvalue()
 
 

@@ -210,10 +210,13 @@ def _epsilon_text(card: Card) -> str:
 
 
 def _relation_text(card: Card) -> str:
-    unit = "person's rows" if card.unit == "person" else "record"
+    if card.unit == "person":
+        if card.neighbours == "replace-one":
+            return "any two tables that differ in the content of one person's rows (replace-one)"
+        return "any two tables of which one has one person's rows more (add/remove)"
     if card.neighbours == "replace-one":
-        return f"any two tables that differ in the content of one {unit} (replace-one)"
-    return f"any two tables of which one has one {unit} more (add/remove)"
+        return "any two tables that differ in the content of one record (replace-one)"
+    return "any two tables of which one has one record more (add/remove)"
 
 
 def _unit_text(card: Card) -> str:
