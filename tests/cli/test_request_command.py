@@ -8,6 +8,8 @@ import pytest
 
 from sudare import Ledger, Release
 from sudare.errors import InvalidParameter, RequestError, RequestStopped, UnknownName
+from sudare.requests.request import begun
+from sudare.requests.request_store import RequestStore
 from sudare.web.passwords import hashed_password
 from tests.cli.conftest import Sudare
 from tests.requests.conftest import house
@@ -48,9 +50,12 @@ def test_the_whole_story(here: Path, sudare: Sudare) -> None:
     assert "Version 2 waits for the steward." in changed.stdout
     assert sudare("request", "approve", name, "--version", "1").exit_code == RequestError.exit_code
     assert sudare("request", "run", name).exit_code == RequestError.exit_code
-    assert sudare("request", "approve", name, "--dry-run", "--json").values["state"] == "approved"
+    assert "This is version 2, by mori." in sudare("request", "show", name).stdout
+    unseen = sudare("request", "approve", name)
+    assert (unseen.exit_code, "--version" in unseen.stderr) == (2, True)
+    assert sudare("request", "approve", name, "--version", "2", "--dry-run", "--json").values["state"] == "approved"
     assert sudare("request", "show", name, "--json").values["state"] == "asked"
-    assert sudare("request", "approve", name, "--reason", "fine", "--who", "mori").exit_code == 0
+    assert sudare("request", "approve", name, "--version", "2", "--reason", "fine", "--who", "mori").exit_code == 0
     ran = sudare("request", "run", name, "--json").values
     assert (ran["state"], ran["outcome"]["epsilon"]) == ("done", 0.25)
     assert Release.load(ran["output"], trusted=[_public(here)]).learner == "PrivateMean"
@@ -68,7 +73,7 @@ def _public(folder: Path) -> object:
 
 def test_denied(here: Path, sudare: Sudare) -> None:
     name = sudare(*ASK, "--json").values["identity"]
-    assert sudare("request", "deny", name, "--reason", "no", "--json").values["state"] == "denied"
+    assert sudare("request", "deny", name, "--version", "1", "--reason", "no", "--json").values["state"] == "denied"
     assert sudare("request", "run", name).exit_code == RequestError.exit_code
 
 
@@ -76,10 +81,24 @@ def test_a_run_that_fails_says_what_was_charged(here: Path, sudare: Sudare) -> N
     name = sudare("request", "ask", "visits", "mean", "--value", "epsilon=9", "--purpose", "all", "--json").values[
         "identity"
     ]
-    sudare("request", "approve", name)
+    sudare("request", "approve", name, "--version", "1")
     ran = sudare("request", "run", name)
     assert ran.exit_code == RequestStopped.exit_code
     assert "is failed; ε = 0 was charged. BudgetExceeded" in ran.stderr
+
+
+def test_a_request_whose_process_ended_can_be_gone_on_with(here: Path, sudare: Sudare) -> None:
+    name = sudare(*ASK, "--json").values["identity"]
+    sudare("request", "approve", name, "--version", "1")
+    store = RequestStore(here / "requests")
+    store.replace(begun(store.request(name)))
+    (listed,) = sudare("request", "list", "--json").values["requests"]
+    assert (listed["state"], listed["was_left"]) == ("running", True)
+    assert "interrupted" in sudare("request", "list").stdout
+    assert "interrupted, can go on" in sudare("request", "show", name).stdout
+    with store.running(name):
+        assert not sudare("request", "show", name, "--json").values["was_left"]
+    assert sudare("request", "run", name, "--json").values["state"] == "done"
 
 
 def test_bad_words(here: Path, sudare: Sudare) -> None:
@@ -104,7 +123,7 @@ def test_users_act_by_their_role(here: Path, sudare: Sudare) -> None:
     (here / "page.toml").chmod(0o600)
     assert sudare(*ASK, "--who", "nobody").exit_code == InvalidParameter.exit_code
     name = sudare(*ASK, "--who", "aiko", "--json").values["identity"]
-    assert sudare("request", "approve", name, "--who", "aiko").exit_code == InvalidParameter.exit_code
-    first = sudare("request", "approve", name, "--who", "mori")
+    assert sudare("request", "approve", name, "--version", "1", "--who", "aiko").exit_code == InvalidParameter.exit_code
+    first = sudare("request", "approve", name, "--version", "1", "--who", "mori")
     assert "1 more must approve" in first.stdout
-    assert sudare("request", "approve", name, "--who", "sato", "--json").values["state"] == "approved"
+    assert sudare("request", "approve", name, "--version", "1", "--who", "sato", "--json").values["state"] == "approved"

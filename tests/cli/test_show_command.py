@@ -176,3 +176,12 @@ def test_rows_of_persons_that_were_left_out_are_told(house: Path, sudare: Sudare
         assert "chosen privately, with ε = 0.06" in sudare(command, "auto.sudare").stdout
     assert "exact number of the kept records" in sudare("show", "two.sudare").stdout
     assert "at most 2 rows" in sudare("show", "two.sudare", "--json").values["computed from"]
+
+
+def test_no_heading_of_a_csv_file_is_a_formula() -> None:
+    from sudare.cli.show import _csv_text
+
+    assert not _csv_text({"=cmd()": [1.0], "@x": ["+y"]}).startswith("=")
+    assert all(
+        cell[0] not in "=@+-" for line in _csv_text({"=cmd()": [1.0], "@x": ["+y"]}).split() for cell in line.split(",")
+    )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 
 from sudare.errors import RequestError
 from sudare.privacy.ledger import Ledger
 from sudare.privacy.release import Release
-from sudare.requests.job import resume, run, start
+from sudare.requests.job import release_name, resume, run, start
 from sudare.requests.request import Request
+from sudare.requests.request_acts import ask, change, decide
 from sudare.requests.request_settings import RequestSettings
 from tests.requests.conftest import approved, asked
 
@@ -54,6 +56,137 @@ def test_approvals_are_those_of_the_ledger_not_those_of_the_folder(settings: Req
     file.write_text(file.read_text().replace('"epsilon":["0.5"]', '"epsilon":["0.6"]'))
     assert failure(run(settings, other.identity)) == "RequestError"
     assert Ledger(settings.ledger).account("visits").spent() == (0.0, 0.0)
+
+
+def edited(settings: RequestSettings, identity: str, **values: object) -> None:
+    """Somebody writes to the folder of requests."""
+    file = settings.requests_folder / f"{identity}.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+
+def spent(settings: RequestSettings) -> float:
+    return Ledger(settings.ledger).account("visits").spent().epsilon
+
+
+def approved_by_two(settings: RequestSettings) -> str:
+    request = asked(settings)
+    for who in ("mori", "sato"):
+        decide(settings, request.identity, 1, "approved", who=who, reason="")
+    return request.identity
+
+
+def test_how_many_approve_is_what_the_settings_say(with_two_people: RequestSettings) -> None:
+    settings = with_two_people
+    request = asked(settings)
+    decide(settings, request.identity, 1, "approved", who="mori", reason="")
+    edited(settings, request.identity, people=1, state="approved")
+    with pytest.raises(RequestError, match="is asked and cannot be run"):
+        run(settings, request.identity)
+    edited(settings, request.identity, people=1, state="failed")
+    assert failure(run(settings, request.identity)) == "RequestError"
+    assert spent(settings) == 0.0
+
+
+def test_a_request_asked_for_before_two_people_were_required_needs_both(
+    settings: RequestSettings, with_two_people: RequestSettings
+) -> None:
+    waiting, decided = asked(settings), approved(settings)
+    for request in (waiting, decided):
+        if request is waiting:
+            made = decide(with_two_people, request.identity, 1, "approved", who="mori", reason="")
+            assert made.state == "asked"
+        with pytest.raises(RequestError, match="is asked and cannot be run"):
+            run(with_two_people, request.identity)
+        decide(with_two_people, request.identity, 1, "approved", who="sato", reason="")
+        assert run(with_two_people, request.identity).state == "done"
+
+
+def test_approvals_by_who_made_the_version_do_not_count(
+    settings: RequestSettings, with_two_people: RequestSettings
+) -> None:
+    """Entered while one person was enough, or by another program: the ledger says who made the version."""
+    request = asked(settings)
+    change(settings, request.identity, "mean", {"epsilon": ["0.6"]}, who="mori", reason="more")
+    decide(settings, request.identity, 2, "approved", who="mori", reason="")
+    made = decide(with_two_people, request.identity, 2, "approved", who="sato", reason="")
+    assert made.state == "approved"
+    assert failure(run(with_two_people, request.identity)) == "RequestError"
+    assert spent(settings) == 0.0
+
+
+def test_a_denial_in_the_ledger_is_the_end(with_two_people: RequestSettings) -> None:
+    settings, identity = with_two_people, approved_by_two(with_two_people)
+    decide(settings, identity, 1, "denied", who="sato", reason="on second thought")
+    edited(settings, identity, state="approved")
+    ended = run(settings, identity)
+    assert ended.outcome is not None
+    assert "was denied" in ended.outcome.problem
+    assert spent(settings) == 0.0
+
+
+def test_an_earlier_version_put_back_is_not_run(settings: RequestSettings) -> None:
+    before = approved(settings)
+    change(settings, before.identity, "mean", {"epsilon": ["0.1"]}, who="mori", reason="less")
+    (settings.requests_folder / f"{before.identity}.json").write_text(before.to_text())
+    ended = run(settings, before.identity)
+    assert ended.outcome is not None
+    assert "a later version" in ended.outcome.problem
+    assert spent(settings) == 0.0
+
+
+@pytest.mark.parametrize(("name", "value"), [("purpose", "something else"), ("account", "other"), ("who", "x")])
+def test_an_edited_request_is_not_charged_twice(settings: RequestSettings, name: str, value: str) -> None:
+    done = run(settings, approved(settings).identity)
+    assert done.outcome is not None
+    (settings.releases_folder / done.outcome.file).unlink()
+    edited(settings, done.identity, state="failed", outcome=None, **{name: value})
+    assert run(settings, done.identity).state in ("failed", "interrupted")
+    assert spent(settings) == 0.5
+
+
+def test_a_file_planted_in_the_folder_of_a_run_is_not_published(settings: RequestSettings) -> None:
+    """Neither the table itself, nor a release of another request that was signed here."""
+    first, second = approved(settings), approved(settings, "0.25")
+    kept = settings.store.run_folder(first.identity) / release_name(first)
+    kept.write_bytes(Path(settings.tables["visits"].source).read_bytes())
+    ended = run(settings, first.identity)
+    assert ended.outcome is not None
+    assert "is not the release that was charged for it" in ended.outcome.problem
+    assert not list(settings.releases_folder.glob("*"))
+    other = run(settings, second.identity).outcome
+    assert other is not None
+    kept.write_bytes((settings.releases_folder / other.file).read_bytes())
+    assert run(settings, first.identity).state == "failed"
+    kept.unlink()
+    kept.with_suffix(".csv").write_text("rows")
+    assert run(settings, first.identity).state == "done"
+    assert not list(settings.releases_folder.glob("*.csv"))
+    assert spent(settings) == 0.75
+
+
+def test_rows_leave_with_their_release_and_only_as_they_were_written(
+    settings: RequestSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = ask(settings, "visits", "perturbation", {"epsilon": ["0.5"]}, who="aiko", purpose="a talk")
+    decide(settings, request.identity, 1, "approved", who="mori", reason="")
+
+    def fails(*_: object) -> None:
+        raise OSError
+
+    for module in ("record_perturbation", "release_format"):
+        monkeypatch.setattr(f"sudare.perturbation.{module}.fits_inside", lambda _: False)
+    with monkeypatch.context() as patch:
+        patch.setattr("sudare.requests.job._publish", fails)
+        run(settings, request.identity)
+    folder = settings.store.run_folder(request.identity)
+    (rows,) = folder.glob("*.parquet")
+    written = rows.read_bytes()
+    rows.write_bytes(b"raw rows")
+    assert failure(run(settings, request.identity)) == "RequestError"
+    assert not list(settings.releases_folder.glob("*"))
+    rows.write_bytes(written)
+    assert run(settings, request.identity).state == "done"
+    assert {path.suffix for path in settings.releases_folder.glob("*")} == {".parquet", ".sudare"}
 
 
 def test_a_budget_that_was_spent_meanwhile_fails_the_run_and_can_be_raised(settings: RequestSettings) -> None:

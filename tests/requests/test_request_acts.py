@@ -34,7 +34,7 @@ def test_asking_is_an_entry_and_costs_nothing(settings: RequestSettings) -> None
     ledger = Ledger(settings.ledger, create=False)
     ledger.verify()
     assert ledger.account("visits").spent() == (0.0, 0.0)
-    assert settings.store.requests() == [request] == [parsed_request(request.to_text())]
+    assert settings.store.requests() == [request] == [parsed_request(request.to_text(), request.identity)]
 
 
 def test_expected_errors_follow_from_public_facts(settings: RequestSettings) -> None:
@@ -117,6 +117,23 @@ def test_two_people_and_neither_is_the_one_who_asks(with_two_people: RequestSett
     with pytest.raises(RequestError, match="another person is required"):
         decide(settings, request.identity, 1, "approved", who="mori", reason="")
     assert decide(settings, request.identity, 1, "approved", who="sato", reason="").state == "approved"
+
+
+def test_who_changed_a_version_asks_for_it(with_two_people: RequestSettings) -> None:
+    settings = with_two_people
+    identity = asked(settings).identity
+    change(settings, identity, "mean", {"epsilon": ["1.5"]}, who="mori", reason="more")
+    with pytest.raises(RequestError, match="Who changed a request may not approve"):
+        decide(settings, identity, 2, "approved", who="mori", reason="")
+    decide(settings, identity, 2, "approved", who="sato", reason="")
+    assert decide(settings, identity, 2, "approved", who="ito", reason="").state == "approved"
+
+
+def test_a_request_under_another_name_cannot_be_read(settings: RequestSettings) -> None:
+    request = asked(settings)
+    (settings.requests_folder / "00000000.json").write_text(request.to_text())
+    with pytest.raises(RequestError, match="cannot be read"):
+        settings.store.request("00000000")
 
 
 def test_of_two_who_decide_at_once_one_is_told_that_it_was_decided(settings: RequestSettings) -> None:

@@ -37,7 +37,12 @@ Values = Annotated[
     list[str] | None,
     typer.Option("--value", metavar="NAME=VALUE", help="A value of this kind, such as epsilon=0.4; may be repeated."),
 ]
+LookedAt = Annotated[
+    int, typer.Option("--version", metavar="N", help="The version that you looked at, as `show` tells it.")
+]
 DEFAULT_SETTINGS = Path("page.toml")
+# The state of a request that was begun and that no process runs any more.
+_LEFT = "interrupted, can go on"
 
 
 @app.command("ask")
@@ -93,13 +98,14 @@ def change(
 def list_(settings: Settings = DEFAULT_SETTINGS, as_json: AsJson = False) -> None:
     """All requests, the newest first."""
     request_settings, _ = _settings_and_person(settings, None, None)
-    found = request_settings.store.requests()
+    store = request_settings.store
+    found = store.requests()
     table = Table("request", "state", "table", "kind", "ε", "who", "when", "purpose", box=None, pad_edge=False)
     for each in found:
         version = each.newest
         cells = (
             each.identity,
-            each.state,
+            _LEFT if store.was_left(each) else each.state,
             each.table,
             version.kind,
             f"{version.guarantee['epsilon']:g}",
@@ -109,7 +115,7 @@ def list_(settings: Settings = DEFAULT_SETTINGS, as_json: AsJson = False) -> Non
         )
         table.add_row(*(Text(escaped_for_terminal(cell)) for cell in cells))
     lines = [table] if found else ["No request yet."]
-    answer({"requests": [_plain(each) for each in found]}, as_json, *lines)
+    answer({"requests": [{**_plain(each), "was_left": store.was_left(each)} for each in found]}, as_json, *lines)
 
 
 @app.command("show")
@@ -118,17 +124,16 @@ def show(name: RequestName, settings: Settings = DEFAULT_SETTINGS, as_json: AsJs
     """One request: what it asks for, costs and would leave, who decided, and what came of it."""
     request_settings, _ = _settings_and_person(settings, None, None)
     request = request_settings.store.request(name)
-    _tell(request_settings, request, f"Request {request.identity} is {request.state}.", False, as_json)
+    state = _LEFT if request_settings.store.was_left(request) else request.state
+    _tell(request_settings, request, f"Request {request.identity} is {state}.", False, as_json)
 
 
 @app.command("approve")
 @reported
 def approve(
     name: RequestName,
+    version: LookedAt,
     reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in the ledger.")] = "",
-    version: Annotated[
-        int | None, typer.Option("--version", help="The version that you looked at; the newest if none is given.")
-    ] = None,
     settings: Settings = DEFAULT_SETTINGS,
     who: Who = None,
     dry_run: DryRun = False,
@@ -142,10 +147,8 @@ def approve(
 @reported
 def deny(
     name: RequestName,
+    version: LookedAt,
     reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in the ledger.")],
-    version: Annotated[
-        int | None, typer.Option("--version", help="The version that you looked at; the newest if none is given.")
-    ] = None,
     settings: Settings = DEFAULT_SETTINGS,
     who: Who = None,
     dry_run: DryRun = False,
@@ -193,7 +196,7 @@ def _decide(
     name: str,
     verdict: Verdict,
     reason: str,
-    version: int | None,
+    version: int,
     settings: Path,
     who: str | None,
     dry_run: bool,
@@ -202,8 +205,7 @@ def _decide(
     from sudare.requests.request_acts import decide
 
     request_settings, person = _settings_and_person(settings, who, "steward")
-    number = request_settings.store.request(name).newest.number if version is None else version
-    request = decide(request_settings, name, number, verdict, who=person, reason=reason, dry_run=dry_run)
+    request = decide(request_settings, name, version, verdict, who=person, reason=reason, dry_run=dry_run)
     still = request.people - len(request.approvals) if request.state == "asked" else 0
     more = f" {still} more must approve." if still else ""
     _tell(request_settings, request, f"Request {name}: {verdict} by {person}.{more}", dry_run, as_json)
@@ -256,10 +258,12 @@ def _tell(request_settings: RequestSettings, request: Request, first: str, dry_r
     from sudare.cli.charged_commands import price_text, quoted
     from sudare.requests.price import price_now
 
-    values: dict[str, Any] = {**_plain(request), "dry_run": dry_run}
+    was_left = request_settings.store.was_left(request)
+    values: dict[str, Any] = {**_plain(request), "was_left": was_left, "dry_run": dry_run}
     lines = [
         "" if dry_run else first,
         f"{request.who} asks for {request.newest.kind} of table '{request.table}': {request.purpose}",
+        f"This is version {request.newest.number}, by {request.newest.who}.",
     ]
     lines += [f"  {name} = {', '.join(texts)}" for name, texts in request.newest.values.items()]
     if request.state in ("asked", "approved"):
@@ -275,6 +279,10 @@ def _tell(request_settings: RequestSettings, request: Request, first: str, dry_r
     outcome = request.outcome
     if outcome is not None:
         lines.append(outcome.file if outcome.file else f"{outcome.error}: {outcome.problem} {outcome.remedy}")
+    if was_left:
+        lines.append(
+            "Its process ended before it was done; `sudare request run` goes on with it, and charges nothing twice."
+        )
     if dry_run:
         lines.append("Dry run: nothing was entered, charged or written.")
     answer(values, as_json, *(line for line in lines if line))

@@ -131,7 +131,7 @@ def _csv_text(found: dict[str, list[Any]]) -> str:
 
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(found)
+    lines.writerow(map(spreadsheet_safe, found))
     for row in zip(*found.values(), strict=True):
         values = (ALL_OTHERS if value is None else value for value in row)
         lines.writerow([spreadsheet_safe(value) if isinstance(value, str) else value for value in values])

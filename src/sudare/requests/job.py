@@ -19,8 +19,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from sudare.errors import DataError, ReleaseExists, RequestError, SchemaError, SudareError
+from sudare.errors import (
+    DataError,
+    NotCharged,
+    ReleaseError,
+    ReleaseExists,
+    RequestError,
+    SchemaError,
+    SourceUnreadable,
+    SudareError,
+)
 from sudare.files import make_private_folder, remove_folder, write_new
+from sudare.privacy.learner_registry import learner_class
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.release import Release
@@ -32,6 +42,7 @@ from sudare.requests.request_account import (
     check_approved,
     has_result,
     permitted_amount,
+    receipt_under,
 )
 from sudare.requests.request_acts import enter
 from sudare.requests.request_settings import AskableTable, RequestSettings
@@ -87,7 +98,7 @@ def _outcome(settings: RequestSettings, account: Account, request: Request, tell
             if has_result(account, request.mark) and not hasattr(model, "checkpoint"):
                 return _without_file(account, request, "interrupted", ("RequestStopped", *_KILLED))
             _save_fitted(settings, request, model, kept, tell)
-        _publish(kept.parent, settings.releases_folder)
+        _publish(kept, _own_release(settings, account, request, kept), settings.releases_folder)
     except SudareError as raised:
         error = type(raised).__name__, raised.problem, raised.remedy
     except Exception as raised:  # noqa: BLE001 - the text of foreign errors may hold private values
@@ -152,11 +163,31 @@ def _save_fitted(settings: RequestSettings, request: Request, model: PrivateEsti
     Release.of(model).save(kept, key=key)
 
 
-def _publish(folder: Path, releases: Path) -> None:
-    """Put what a run wrote among the releases: what belongs to a release first, the release last, each whole."""
+def _own_release(settings: RequestSettings, account: Account, request: Request, kept: Path) -> Release:
+    """The release in a run's own folder. Raise RequestError unless it is signed here and is what was charged for this request."""
+    key = settings.key().public_key()
+    try:
+        release = Release.load(kept, trusted=[key])
+        is_own = release.receipt == receipt_under(account, request.mark)
+        release.check_entered(account.ledger)
+    except (ReleaseError, NotCharged, SourceUnreadable):
+        is_own = False
+    if not is_own:
+        raise RequestError(
+            f"The file in the folder of request {request.identity} is not the release that was charged for it.",
+            "It was not published. Find out who put it there, remove it, and run the request again.",
+        )
+    return release
+
+
+def _publish(kept: Path, release: Release, releases: Path) -> None:
+    """Put what a run wrote among the releases: the file that the release names first, the release last, each whole, and nothing else."""
     make_private_folder(releases)
-    release = next(folder.glob(f"*{SUFFIX}"))
-    for file in (*(path for path in folder.glob(f"{release.stem}.*") if path != release), release):
+    named = learner_class(release.learner).beside_digest
+    # Rows that a release holds itself are its tensor.
+    is_alone = named is None or bool(release.content.tensors)
+    beside = [] if is_alone else [_file_of_digest(kept, str(release.content.parameters[str(named)]))]
+    for file in (*beside, kept):
         target = releases / file.name
         try:
             write_new(target, _pieces(file))
@@ -165,15 +196,26 @@ def _publish(folder: Path, releases: Path) -> None:
                 raise ReleaseExists(f"'{target.name}' exists already.", ReleaseExists.help) from None
 
 
+def _file_of_digest(kept: Path, digest: str) -> Path:
+    """The file beside a release with this SHA-256. Raise RequestError where there is none."""
+    for file in kept.parent.glob(f"{kept.stem}.*"):
+        if file != kept and file.is_file() and _digest(file) == digest:
+            return file
+    raise RequestError(
+        "The file that the release names is not beside it as it was written.",
+        "Nothing was published. Somebody changed the folder of requests: find out who, and ask anew.",
+    )
+
+
 def _pieces(file: Path) -> Iterator[bytes]:
     with file.open("rb") as stream:
         while piece := stream.read(_PIECE_BYTES):
             yield piece
 
 
-def _digest(file: Path) -> bytes:
+def _digest(file: Path) -> str:
     with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").digest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def release_name(request: Request) -> str:
@@ -211,9 +253,7 @@ def start(settings: RequestSettings, identity: str) -> subprocess.Popen[bytes]:
 def resume(settings: RequestSettings) -> list[str]:
     """Start those requests again that were running in a process that is gone; their names."""
     store = settings.store
-    left = [
-        each.identity for each in store.requests() if each.state == "running" and not store.is_running(each.identity)
-    ]
+    left = [each.identity for each in store.requests() if store.was_left(each)]
     for identity in left:
         start(settings, identity)
     return left

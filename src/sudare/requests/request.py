@@ -54,18 +54,6 @@ class Version:
     when: str
     reason: str
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 over what is asked for and what it costs; the ledger's entries of decisions have it."""
-        asked = [
-            self.kind,
-            {name: list(texts) for name, texts in self.values.items()},
-            dict(self.guarantee),
-            dict(self.cost),
-            self.schema,
-        ]
-        return hashlib.sha256(canonical_json(asked).encode()).hexdigest()
-
 
 @dataclass(frozen=True)
 class Decision:
@@ -115,8 +103,27 @@ class Request:
 
     @property
     def mark(self) -> str:
-        """The purpose of the charge of the newest version, which no other charge has."""
-        return f"request {self.identity}, version {self.newest.number}: {self.purpose}"
+        """The purpose of the charge of the newest version, which no other charge has. Nothing in it can be edited without losing the approvals."""
+        return f"request {self.identity}, version {self.newest.number}"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over what the newest version asks for, of which table, what for, and what it costs; the ledger's entries of decisions have it."""
+        version = self.newest
+        asked = [
+            self.identity,
+            self.table,
+            self.account,
+            self.purpose,
+            version.number,
+            version.kind,
+            {name: list(texts) for name, texts in version.values.items()},
+            dict(version.guarantee),
+            dict(version.cost),
+            version.schema,
+            version.table_state,
+        ]
+        return hashlib.sha256(canonical_json(asked).encode()).hexdigest()
 
     @property
     def approvals(self) -> tuple[Decision, ...]:
@@ -138,6 +145,14 @@ def new_request(identity: str, table: str, account: str, purpose: str, people: i
     return Request(identity, table, account, version.who, version.when, purpose, people, "asked", (version,))
 
 
+def requiring(request: Request, people: int) -> Request:
+    """The request where at least so many people must approve: approved by fewer and not running yet, it waits for the others."""
+    if people <= request.people:
+        return request
+    is_short = request.state == "approved" and len(request.approvals) < people
+    return replace(request, people=people, state="asked" if is_short else request.state)
+
+
 def changed(request: Request, version: Version) -> Request:
     """The request with another version, which is to be decided about anew. Raise RequestError once it runs or has ended."""
     _check_person(version.who)
@@ -152,7 +167,8 @@ def changed(request: Request, version: Version) -> Request:
 def decided(request: Request, version: int, verdict: Verdict, who: str, when: str, reason: str) -> Request:
     """The request after a decision about a version. Raise RequestError where that is not the newest, or another person has to decide.
 
-    It is approved once as many people as it needs have approved the newest version; where that is more than one, not by the one who asks.
+    It is approved once as many people as it needs have approved the newest version; where that is more than one, not by the one who asks
+    or who made that version.
     """
     _check_person(who)
     if verdict == "denied" or reason:
@@ -189,8 +205,8 @@ def ended(request: Request, outcome: Outcome) -> Request:
     return replace(request, state=outcome.state, outcome=outcome)
 
 
-def parsed_request(text: str | bytes) -> Request:
-    """The request that `to_text` wrote. Raise RequestError for anything else."""
+def parsed_request(text: str | bytes, identity: str) -> Request:
+    """The request of this name that `to_text` wrote. Raise RequestError for anything else."""
     try:
         values = parsed_json(text)
         if values.pop("format") != FORMAT:
@@ -201,7 +217,7 @@ def parsed_request(text: str | bytes) -> Request:
         request = Request(**values)
         Guarantee.from_dict(request.newest.guarantee)
         Cost.from_dict(request.newest.cost)
-        is_request = request.state in _STATES and bool(IDENTITY.fullmatch(request.identity)) and request.versions != ()
+        is_request = request.state in _STATES and request.identity == identity and request.versions != ()
     except (NotParsed, ValueError, KeyError, TypeError, AttributeError, IndexError):
         is_request = False
     if not is_request:
@@ -216,6 +232,11 @@ def _parsed_version(values: dict[str, Any]) -> Version:
 def _check_other_person(request: Request, who: str) -> None:
     if request.people > 1 and who == request.who:
         raise RequestError("Who asks may not approve where two people are required.", "Have two others approve it.")
+    if request.people > 1 and who == request.newest.who:
+        raise RequestError(
+            "Who changed a request may not approve that version where two people are required.",
+            "Have two others approve it.",
+        )
     if any(each.who == who for each in request.approvals):
         raise RequestError(
             f"You have approved request {request.identity} already; another person is required.",

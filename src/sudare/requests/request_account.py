@@ -17,6 +17,7 @@ from sudare.requests.request import Request
 
 # Of a converted δ the plan knows an upper limit that is rounded to nearest.
 _ROUNDING: Final = 1 + 1e-9
+_WHO_CHANGED_IT: Final = "Nothing was charged. Somebody changed the folder of requests, or put another ledger there: find out who, and ask anew."
 
 
 class RequestAccount(Account):
@@ -80,28 +81,43 @@ def charged_amount(account: Account, mark: str) -> Amount:
     return Amount(0.0, 0.0) if charge is None else asked_amount(Cost.from_dict(charge.body["cost"]))
 
 
+def receipt_under(account: Account, mark: str) -> Receipt | None:
+    """The receipt of the charge with this mark; None where there is none."""
+    charge = charge_under(mark, account.entries())
+    return None if charge is None else Receipt(account.ledger.identity, charge.position, charge.hash, account.name)
+
+
 def has_result(account: Account, mark: str) -> bool:
     """Whether something was computed for the charge with this mark."""
-    charge = charge_under(mark, account.entries())
-    if charge is None:
-        return False
-    return (
-        account.ledger.result_of(Receipt(account.ledger.identity, charge.position, charge.hash, account.name))
-        is not None
-    )
+    receipt = receipt_under(account, mark)
+    return receipt is not None and account.ledger.result_of(receipt) is not None
 
 
 def check_approved(account: Account, request: Request) -> None:
-    """Raise RequestError unless the ledger has the approvals of as many people as are required, of exactly this version."""
-    version = request.newest
-    wanted = {"request": request.identity, "version": version.number, "event": "approved", "digest": version.digest}
+    """Raise RequestError unless the ledger has the approvals of as many people as are required, of exactly this version, and no denial.
+
+    Where that is more than one, who asked and who made this version do not count.
+    """
+    entries = [
+        each.body for each in account.entries() if each.kind == "request" and each.body["request"] == request.identity
+    ]
+    number = request.newest.number
+    if any(body["event"] == "denied" for body in entries):
+        raise RequestError(f"The ledger says that request {request.identity} was denied.", _WHO_CHANGED_IT)
+    if any(body["event"] == "changed" and body["version"] > number for body in entries):
+        raise RequestError(f"The ledger has a later version of request {request.identity}.", _WHO_CHANGED_IT)
     people = {
-        entry.body["who"]
-        for entry in account.entries()
-        if entry.kind == "request" and {name: entry.body[name] for name in wanted} == wanted
+        body["who"]
+        for body in entries
+        if (body["event"], body["version"], body["digest"]) == ("approved", number, request.digest)
     }
+    if request.people > 1:
+        people -= {
+            body["who"]
+            for body in entries
+            if body["event"] == "asked" or (body["event"], body["version"]) == ("changed", number)
+        }
     if len(people) < request.people:
         raise RequestError(
-            f"The ledger does not have the approvals of request {request.identity} as it stands.",
-            "Nothing was charged. Somebody changed the folder of requests, or put another ledger there: find out who, and ask anew.",
+            f"The ledger does not have the approvals of request {request.identity} as it stands.", _WHO_CHANGED_IT
         )

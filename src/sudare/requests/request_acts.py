@@ -61,5 +61,5 @@ def enter(account: Account, request: Request, event: str, who: str, reason: str)
     version = request.newest
     what = f"{version.kind} of table '{request.table}'"
     account.enter_request(
-        request.identity, version.number, event, who=who, what=what, purpose=reason, digest=version.digest
+        request.identity, version.number, event, who=who, what=what, purpose=reason, digest=request.digest
     )

@@ -97,7 +97,7 @@ class RequestSettings:
     @property
     def store(self) -> RequestStore:
         """Where requests are kept."""
-        return RequestStore(self.requests_folder)
+        return RequestStore(self.requests_folder, self.people)
 
     def table(self, name: str) -> AskableTable:
         """The table of that name. Raise UnknownName where none is configured."""

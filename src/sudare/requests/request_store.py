@@ -14,7 +14,7 @@ from typing import Final
 from sudare.errors import RequestError, UnknownName
 from sudare.files import changed_by_one, held_alone, make_private_folder, write_atomically, write_new
 from sudare.parsing import bounded_bytes
-from sudare.requests.request import IDENTITY, Request, parsed_request
+from sudare.requests.request import IDENTITY, Request, parsed_request, requiring
 
 _SUFFIX: Final = ".json"
 _PROGRESS: Final = ".progress"
@@ -22,10 +22,10 @@ _RUN: Final = ".run"
 
 
 class RequestStore:
-    """The requests in a folder."""
+    """The requests in a folder. Whatever is written there, at least `people` must approve each."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, people: int = 1) -> None:
+        self.folder, self.people = folder, people
 
     def requests(self) -> list[Request]:
         """All requests, newest first."""
@@ -38,7 +38,7 @@ class RequestStore:
         """One request. Raise UnknownName where there is none."""
         if IDENTITY.fullmatch(identity):
             with contextlib.suppress(FileNotFoundError):
-                return parsed_request(self._read(self._path(identity)))
+                return requiring(parsed_request(self._read(self._path(identity)), identity), self.people)
         raise UnknownName("There is no such request.", "`sudare request list` names those there are.")
 
     def new_identity(self) -> str:
@@ -76,6 +76,10 @@ class RequestStore:
             return False
         with held_alone(self.folder / f"{identity}{_RUN}") as is_alone:
             return not is_alone
+
+    def was_left(self, request: Request) -> bool:
+        """Whether a request was begun and no process runs it any more: it can be gone on with."""
+        return request.state == "running" and not self.is_running(request.identity)
 
     def tell_progress(self, identity: str, step: str) -> None:
         """Keep how far a run is."""
