@@ -25,14 +25,14 @@ def shown_commands(page: Path) -> list[str]:
 
 
 def unknown_words(command: Any, words: list[str]) -> list[str]:
-    """Words that are no command where one has to be, and options that the command does not take."""
+    """Words that are no command where one has to be, and options that the command does not take; all take --lang."""
     while words and getattr(command, "commands", None):
         if words[0].startswith("-"):
             break
         if words[0] not in command.commands:
             return [words[0]]
         command, words = command.commands[words[0]], words[1:]
-    known = {name for parameter in command.params for name in parameter.opts} | {"-h", "--help"}
+    known = {name for parameter in command.params for name in parameter.opts} | {"-h", "--help", "--lang"}
     return [word for word in words if re.match(r"--?[a-z]", word) and word.partition("=")[0] not in known]
 
 

@@ -211,7 +211,7 @@ class PrivateNetwork(PrivateEstimator):
         if declared.person is not None:
             raise InvalidParameter(
                 "Networks protect records, and the schema declares persons with several rows.",
-                "Leave the person column out, or use PrivateLogisticRegression.",
+                "Use a linear model such as PrivateLogisticRegression, which protects persons; or give one row a person, and declare none.",
             )
         if method.epsilon > VACUOUS_EPSILON and not self.accept_weak_guarantee:
             raise InvalidParameter(
