@@ -215,6 +215,18 @@ def test_what_people_wrote_is_not_translated(page: TestPage) -> None:
     assert reason in shown(steward, path)
 
 
+def test_folders_of_tables_are_for_stewards(page: TestPage) -> None:
+    asked(page.client("analyst", "aiko"))
+    for form in ("json", "csv"):
+        text = page.client("viewer").get(f"/budget-export?format={form}").text
+        assert "visits.csv" in text
+        assert str(page.folder) not in text
+        assert str(page.folder) in page.client("steward").get(f"/budget-export?format={form}").text
+    (page.folder / "visits.csv").unlink()
+    answer = page.client("analyst").submit("/requests/new", {**EPSILON, "act": "price"})
+    assert str(page.folder) not in answer.text
+
+
 def test_nobody_decides_by_a_forged_form(page: TestPage) -> None:
     path = asked(page.client("analyst", "aiko"))
     steward = page.client("steward", "mori")

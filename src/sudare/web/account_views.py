@@ -53,13 +53,13 @@ def account_view(account: Account) -> AccountView:
         neighbours=terms.neighbours,
         unit=terms.unit,
         composition=terms.budget.composition,
-        source=_shown_source(terms.bound or terms.source),
+        source=shown_source(terms.bound or terms.source),
         entries=state.entries,
         is_closed=state.is_closed,
     )
 
 
-def _shown_source(source: str) -> str:
+def shown_source(source: str) -> str:
     """What an account pays for, without the folders that it lies in."""
     return source if "://" in source else PurePath(source).name or source
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
@@ -17,8 +18,9 @@ from sudare.privacy import Ledger
 from sudare.privacy.account_balance import spending_steps
 from sudare.privacy.guarantee import Unit
 from sudare.privacy.ledger_chain import Entry, Head
+from sudare.privacy.ledger_export import exported
 from sudare.report.budget_bar import entry_cells
-from sudare.web.account_views import account_view, account_views
+from sudare.web.account_views import account_view, account_views, shown_source
 from sudare.web.downloads import download
 from sudare.web.page_part import PagePart
 from sudare.web.pictures import StepPicture, step_picture
@@ -116,9 +118,10 @@ def head(visit: Visit) -> Response:
 
 @page("viewer")
 def export(visit: Visit) -> Response:
-    """All entries, for the steward's own tools."""
+    """All entries: whole for the steward's own tools, for others with the names of tables but not the folders they are in."""
     form: Literal["csv", "json"] = "csv" if visit.query("format") == "csv" else "json"
-    text = visit.services.ledger().export(form)
+    ledger = visit.services.ledger()
+    text = ledger.export(form) if visit.is_steward else exported([*map(_without_folders, ledger.entries())], form)
     return download(text.encode(), f"ledger.{form}", "text/csv" if form == "csv" else "application/json")
 
 
@@ -135,6 +138,17 @@ def compare_head(visit: Visit) -> Response:
         ) from None
     visit.services.ledger().verify([known])
     return visit.redirect("/budget", f"The ledger has entry {known.position} as it was when that head was kept.")
+
+
+def _without_folders(entry: Entry) -> Entry:
+    """An entry whose sources are names of files. Its hash is that of the whole entry."""
+    body = dict(entry.body)
+    for key in ("source", "bound"):
+        if isinstance(body.get(key), str):
+            body[key] = shown_source(body[key])
+    if isinstance(body.get("files"), list):
+        body["files"] = [shown_source(str(file)) for file in body["files"]]
+    return replace(entry, body=body)
 
 
 def account_path(name: str) -> str:

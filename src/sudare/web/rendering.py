@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from html import escape
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -71,7 +74,18 @@ def rendered(request: Request, template: str, session: Session | None, status: i
             **values,
         )
     )
+    if session is None or not _may(session, "steward"):
+        for folder in _table_folders(request):
+            text = text.replace(f"{escape(folder)}{os.sep}", "")
     return HTMLResponse(text, status_code=status)
+
+
+def _table_folders(request: Request) -> list[str]:
+    """Where the tables are, longest first: errors name their files, and only stewards need to know the folders."""
+    tables = request.app.state.services.settings.tables.values()
+    places = [Path(table.source).absolute() for table in tables if "://" not in table.source]
+    folders = {str(parent) for place in places for parent in (place.parent, place.resolve().parent)}
+    return sorted((folder for folder in folders if folder != os.sep), key=len, reverse=True)
 
 
 def _may(session: Session, least: Role) -> bool:

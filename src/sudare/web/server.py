@@ -17,6 +17,7 @@ from sudare.web.application import application
 from sudare.web.page_log import PageLog
 from sudare.web.sessions import Sessions
 from sudare.web.settings import PageSettings
+from sudare.web.timed_headers import TimedHeaders
 
 MOST_CONNECTIONS = 500
 KEEP_ALIVE_SECONDS = 20
@@ -60,7 +61,7 @@ def serve(
             server_header=False,
             proxy_headers=False,
             lifespan="on",
-            http="h11",
+            http=TimedHeaders,
             ws="none",
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOPPING_SECONDS,

@@ -1,0 +1,62 @@
+"""Connections with half a header end; those with a whole one are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from sudare.web import timed_headers
+from sudare.web.timed_headers import TimedHeaders
+
+
+async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def answer(*pieces: bytes, when_answered: Callable[[], None] = lambda: None) -> bytes:
+    """All that comes back until the connection ends."""
+    config = uvicorn.Config(app, http=TimedHeaders, log_config=None, timeout_keep_alive=1000)  # type: ignore[arg-type]
+    config.load()
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    loop, state = asyncio.get_running_loop(), ServerState()
+    await loop.connect_accepted_socket(lambda: TimedHeaders(config, state, {}), theirs)
+    received = b""
+    for piece in (*pieces, b""):
+        await loop.sock_sendall(ours, piece)
+        if piece.endswith(b"\r\n\r\n"):
+            received += await asyncio.wait_for(loop.sock_recv(ours, 4096), 60)
+            when_answered()
+    while more := await asyncio.wait_for(loop.sock_recv(ours, 4096), 60):
+        received += more
+    ours.close()
+    return received
+
+
+WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+HALF = b"GET / HTTP/1.1\r\nHost: x\r\nX-A: "
+
+
+@pytest.mark.parametrize("pieces", [(), (HALF,), (HALF, b"a", b"b")])
+def test_a_header_that_does_not_end_ends_the_connection(
+    pieces: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timed_headers, "HEADER_SECONDS", 0.05)
+    # What is still unread when the connection is aborted makes it end with a reset.
+    with contextlib.suppress(ConnectionError):
+        assert asyncio.run(answer(*pieces)) == b""
+
+
+def test_so_it_does_after_a_whole_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    received = asyncio.run(
+        answer(WHOLE, HALF, when_answered=lambda: monkeypatch.setattr(timed_headers, "HEADER_SECONDS", 0.05))
+    )
+    assert received.startswith(b"HTTP/1.1 204")
