@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from sudare.errors import InvalidCost, InvalidParameter, RequestError, UnknownAccount, UnknownName
+from sudare.errors import (
+    DataError,
+    InvalidCost,
+    InvalidParameter,
+    RelationMismatch,
+    RequestError,
+    UnknownAccount,
+    UnknownName,
+)
 from sudare.privacy.ledger import Ledger
 from sudare.requests.price import price_now
 from sudare.requests.request import parsed_request
@@ -46,6 +54,27 @@ def test_expected_errors_follow_from_public_facts(settings: RequestSettings) -> 
     secret = ask(settings, "visits", "table", values, who="aiko", purpose="a talk")
     told = {each.what for each in secret.newest.expected if each.size is not None}
     assert not any("mean" in what for what in told), told
+
+
+def test_what_is_wrong_with_a_table_is_told_to_its_owner_only(settings: RequestSettings) -> None:
+    values = {"epsilon": ["0.5"], "n_records": ["99999"]}
+    with pytest.raises(DataError) as told:
+        ask(settings, "visits", "perturbation", values, who="aiko", purpose="a talk")
+    assert "200" not in str(told.value)
+    assert told.value.problem == "The table does not fit its schema or these values."
+    with pytest.raises(DataError, match="200 rows"):
+        ask(settings, "visits", "perturbation", values, who="mori", purpose="a talk", is_owner=True)
+
+
+def test_no_error_that_depends_on_a_secret_number_of_rows_is_told(settings: RequestSettings) -> None:
+    table = settings.tables["visits"]
+    Ledger(settings.ledger).account("visits", 2.0, neighbours="add-remove", source=table.place)
+    with pytest.raises(RelationMismatch):
+        asked(settings)
+    for value in ({"n_records": ["99999"], "epsilon": ["0.5"]}, {"k": ["99999"]}):
+        with pytest.raises((DataError, RelationMismatch)) as told:
+            ask(settings, "visits", "perturbation", value, who="aiko", purpose="a talk")
+        assert "200" not in str(told.value)
 
 
 def test_a_dry_run_leaves_nothing(settings: RequestSettings) -> None:

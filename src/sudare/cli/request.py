@@ -61,7 +61,9 @@ def ask(
     from sudare.requests.request_acts import ask
 
     request_settings, person = _settings_and_person(settings, who, "analyst")
-    request = ask(request_settings, table, kind, _texts(value), who=person, purpose=purpose, dry_run=dry_run)
+    request = ask(
+        request_settings, table, kind, _texts(value), who=person, purpose=purpose, dry_run=dry_run, is_owner=True
+    )
     _tell(request_settings, request, f"Request {request.identity} waits for the steward.", dry_run, as_json)
 
 
@@ -89,6 +91,7 @@ def change(
         who=person,
         reason=reason,
         dry_run=dry_run,
+        is_owner=True,
     )
     _tell(request_settings, request, f"Version {request.newest.number} waits for the steward.", dry_run, as_json)
 

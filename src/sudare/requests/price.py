@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
+from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames.sources import batches, row_count, source
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
@@ -41,16 +42,28 @@ def now() -> str:
 
 
 def version_of(
-    settings: RequestSettings, table: AskableTable, kind: str, values: Values, who: str, reason: str
+    settings: RequestSettings,
+    table: AskableTable,
+    kind: str,
+    values: Values,
+    who: str,
+    reason: str,
+    *,
+    is_owner: bool = False,
 ) -> Version:
     """What is asked for, with what it promises and costs. Raise an error where no learner can do it; nothing is charged.
 
-    The table is read as far as the price needs it.
+    The table is read as far as the price needs it. What is found wrong in it is told to its owner only.
     """
     schema, data = table.schema(), table.data()
     model = estimator(kind, schema, values)
     model.account = settings.account(table)
-    plan = model.planned(data)
+    try:
+        plan = model.planned(data)
+    except (SchemaError, DataError, InvalidParameter):
+        if is_owner:
+            raise
+        raise _unfit() from None
     # In the relation of the account: what is quoted is what will be charged.
     model.account.quote(plan.guarantee, plan.mechanism.cost, given_source(data))
     return Version(
@@ -76,6 +89,13 @@ def public_errors(kind: str, model: PrivateEstimator, data: str | os.PathLike[st
     fewer, more = (expected_errors(kind, model, rows) for rows in _TWO_NUMBERS_OF_ROWS)
     same = [each for each in fewer if each in more]
     return same or expected_errors(kind, model, 0)
+
+
+def _unfit() -> DataError:
+    """What whoever may not see the table is told of it: not a value, not a name, not a number of rows."""
+    return DataError(
+        "The table does not fit its schema or these values.", "Nothing was charged. Ask a steward, who sees why."
+    )
 
 
 def estimator(kind: str, schema: Schema, values: Values) -> PrivateEstimator:

@@ -9,11 +9,22 @@ from sudare.requests.request_settings import RequestSettings
 
 
 def ask(
-    settings: RequestSettings, table: str, kind: str, values: Values, *, who: str, purpose: str, dry_run: bool = False
+    settings: RequestSettings,
+    table: str,
+    kind: str,
+    values: Values,
+    *,
+    who: str,
+    purpose: str,
+    dry_run: bool = False,
+    is_owner: bool = False,
 ) -> Request:
-    """A new request, entered and kept. Nothing is charged; in a dry run nothing is entered and kept either."""
+    """A new request, entered and kept. Nothing is charged; in a dry run nothing is entered and kept either.
+
+    What is wrong with the table is told where `is_owner` says that who asks may see it.
+    """
     found, store = settings.table(table), settings.store
-    version = version_of(settings, found, kind, values, who, purpose)
+    version = version_of(settings, found, kind, values, who, purpose, is_owner=is_owner)
     request = new_request(store.new_identity(), table, found.account, purpose, settings.people, version)
     if not dry_run:
         enter(settings.account(found), request, "asked", who, purpose)
@@ -22,12 +33,20 @@ def ask(
 
 
 def change(
-    settings: RequestSettings, identity: str, kind: str, values: Values, *, who: str, reason: str, dry_run: bool = False
+    settings: RequestSettings,
+    identity: str,
+    kind: str,
+    values: Values,
+    *,
+    who: str,
+    reason: str,
+    dry_run: bool = False,
+    is_owner: bool = False,
 ) -> Request:
     """The request with another version, which is to be decided about anew."""
     store = settings.store
     table = settings.table(store.request(identity).table)
-    version = version_of(settings, table, kind, values, who, reason)
+    version = version_of(settings, table, kind, values, who, reason, is_owner=is_owner)
     with store.changing():
         request = changed(store.request(identity), version)
         if not dry_run:

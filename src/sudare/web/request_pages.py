@@ -109,7 +109,9 @@ def ask_for(visit: Visit) -> Response:
     try:
         # A price is told before a purpose is.
         said = purpose if is_asked or purpose else "…"
-        request = ask(settings, table, kind, values, who=visit.user, purpose=said, dry_run=not is_asked)
+        request = ask(
+            settings, table, kind, values, who=visit.user, purpose=said, dry_run=not is_asked, is_owner=visit.is_steward
+        )
     except SudareError as error:
         return _form(visit, settings, table, kind, values, purpose, problem=error, status=400)
     if is_asked:
@@ -275,7 +277,7 @@ def change_request(visit: Visit) -> Response:
             raise HTTPException(404)
         values, reason = chosen[0].values, chosen[0].reason
     try:
-        change(settings, request.identity, kind, values, who=visit.user, reason=reason)
+        change(settings, request.identity, kind, values, who=visit.user, reason=reason, is_owner=visit.is_steward)
     except SudareError as error:
         return _change_form(visit, settings, request, values, reason, problem=error, status=400)
     return visit.redirect(f"/requests/{request.identity}")
