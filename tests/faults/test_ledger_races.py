@@ -349,7 +349,7 @@ class TestPostgres:
             ("UPDATE accounts SET state = replace(state, '1/10', '1/20')", LedgerCorrupt),
             ("DELETE FROM accounts", LedgerCorrupt),
             ("UPDATE chain SET position = 1", LedgerCorrupt),
-            ("UPDATE chain SET format = 3", LedgerVersion),
+            (f"UPDATE chain SET format = {tables.FORMAT + 1}", LedgerVersion),
             ("UPDATE chain SET format = 0", LedgerError),
             ("UPDATE chain SET ledger = repeat('f', 32)", LedgerMissing),
             ("DROP TABLE chain", LedgerMissing),
@@ -412,9 +412,10 @@ class TestPostgres:
             raise OSError("no space")
 
         with monkeypatch.context() as newer:
-            newer.setattr(tables, "FORMAT", 3)
-            newer.setattr(tables, "OLDEST_READABLE_FORMAT", 3)
-            newer.setattr(tables, "MIGRATIONS", {2: fails})
+            present = tables.FORMAT
+            newer.setattr(tables, "FORMAT", present + 1)
+            newer.setattr(tables, "OLDEST_READABLE_FORMAT", present + 1)
+            newer.setattr(tables, "MIGRATIONS", {present: fails})
             with pytest.raises(OSError, match="no space"):
                 Ledger(address)
         assert ledger.verify().position == 0
