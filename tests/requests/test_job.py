@@ -197,6 +197,7 @@ def test_a_budget_that_was_spent_meanwhile_fails_the_run_and_can_be_raised(setti
     assert ended.outcome is not None
     assert ended.outcome.epsilon == 0.0
     assert "0.5 of 2" in ended.outcome.problem
+    assert not any("0.5 of 2" in str(entry.body) for entry in Ledger(settings.ledger).entries())
     ledger = Ledger(settings.ledger)
     assert ledger.account("visits").spent().epsilon == 1.5
     ledger.raise_budget("visits", epsilon=4.0, reason="a second talk")

@@ -152,6 +152,9 @@ def test_what_the_budget_does_not_allow_is_told_before_and_refused_after(page: T
     assert "Nothing was charged." in text
     assert "2 of 2 is left" in text
     assert "Run it again" in text
+    told = shown(page.client("analyst", "aiko"), path)
+    assert "A steward sees why." in told
+    assert "2 of 2 is left" not in told
 
 
 @pytest.mark.parametrize(

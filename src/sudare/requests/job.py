@@ -224,7 +224,8 @@ def release_name(request: Request) -> str:
 
 
 def _reason(outcome: Outcome) -> str:
-    return outcome.file if outcome.state == "done" else f"{outcome.error}: {outcome.problem}"
+    """What the entry tells of a run. Not why it failed: that may depend on the table, and entries are exported."""
+    return outcome.file if outcome.state == "done" else outcome.error
 
 
 # In a process of its own
