@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sudare.cli.answers import AsJson, DryRun, answer, reported
+from sudare.parsing import parsed_json
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def _texts(values: list[str] | None) -> dict[str, list[str]]:
 
 
 def _plain(request: Request) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(request.to_text())
+    found: dict[str, Any] = parsed_json(request.to_text())
     return found
 
 

@@ -30,6 +30,7 @@ from sudare.errors import (
     SudareError,
 )
 from sudare.files import make_private_folder, remove_folder, write_new
+from sudare.parsing import parsed_json
 from sudare.privacy.learner_registry import learner_class
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import PrivateEstimator
@@ -262,7 +263,7 @@ def resume(settings: RequestSettings) -> list[str]:
 
 def main() -> None:
     """Run the request that standard input names."""
-    asked = json.load(sys.stdin)
+    asked = parsed_json(sys.stdin.read())
     run(RequestSettings.from_dict(asked["settings"]), asked["request"])
 
 
