@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ import yaml
 from sudare.dossier.products import PRODUCTS
 from sudare.dossier.registry_entry import FILE_NAME, Publication, registry_entry, yaml_text
 from sudare.dossier.registry_fields import problems_of, tier_of
+from sudare.dossier.statement import sections_of
 from sudare.errors import InvalidParameter
+from sudare.neural.estimators import FLOAT_NOISE
 from tests.dossier.made_up_facts import PROMISES, Promise, made_up_facts
 
 TODAY = datetime.date(2026, 11, 16)
@@ -145,3 +148,14 @@ def test_what_a_person_says_is_checked(document: dict[str, Any]) -> None:
         "date",
         "author",
     ]
+
+
+def test_noise_that_is_not_exact_is_called_so() -> None:
+    facts = made_up_facts("PrivateMLPClassifier", PROMISES[1])
+    inexact = replace(facts, card=replace(facts.card, remarks=(("arithmetic", FLOAT_NOISE),)))
+    told = registry_entry(inexact, FILLED, TODAY)["deployment"]["implementation"]["mechanisms"]
+    assert FLOAT_NOISE in told
+    assert "exactly or within" not in told
+    answers = [row.answer for section in sections_of(inexact) for row in section.rows]
+    assert any(FLOAT_NOISE in answer.en for answer in answers)
+    assert any("理想的な算術" in answer.ja for answer in answers)

@@ -1,4 +1,4 @@
-"""What was tried to refute a mechanism, and what was measured, as far as it is committed with this version (docs/audits.md)."""
+"""What was tried to refute a mechanism, and what was measured, as docs/audits.md prints it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def audit_evidence(facts: Facts) -> dict[str, Any]:
     """The evidence behind one release, as plain values."""
     audits = [{"audit": name, "command": f"sudare audit {name}", "measured": _measured(name)} for name in facts.audits]
     return {
-        "about": "What tries to refute this mechanism. The values were measured when this version of sudare was made, on data chosen to be hard; they are not about this file's records.",
+        "about": "What tries to refute this mechanism. The values are those that docs/audits.md of sudare prints: measured with the named commands while sudare was developed, on data chosen to be hard, and copied by hand; no result file is kept, and they were not measured anew for this version. They are not about this file's records. Run the command to measure them yourself.",
         "learner": facts.learner,
         "method": facts.method,
         "versions": dict(facts.card.versions),

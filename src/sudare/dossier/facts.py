@@ -104,6 +104,11 @@ class Facts:
         return self.card.towards != "everyone"
 
     @property
+    def arithmetic(self) -> str | None:
+        """What the card says about how exact the noise is; None where it has nothing to say."""
+        return dict(self.card.remarks).get("arithmetic")
+
+    @property
     def columns(self) -> str:
         """The names of the columns that the release was computed from."""
         return ", ".join(self.card.columns)

@@ -69,89 +69,125 @@ class Publication:
 
 def registry_entry(facts: Facts, publication: Publication, today: datetime.date) -> dict[str, Any]:
     """The entry, in the registry's fields, of one release."""
-    card = facts.card
     said = {row.heading.en: row.answer.en for section in sections_of(facts) for row in section.rows}
+    entry: dict[str, Any] = {
+        "url_slug": f"sudare-release-{(facts.card.digest or 'unsaved')[:12]}",
+        "deployment": {
+            "basic": _basic(facts, publication, today),
+            "dp_variant": _variant(facts),
+            "privacy_loss": _privacy_loss(facts, said),
+            "deployment_model": _deployment_model(facts, said),
+            "implementation": _implementation(facts, said),
+            "administrative": _administrative(facts, publication),
+        },
+    }
+    entry["deployment"]["administrative"]["tier"] = tier_of(entry)
+    return entry
+
+
+def _basic(facts: Facts, publication: Publication, today: datetime.date) -> dict[str, Any]:
+    card = facts.card
+    return {
+        "name": publication.name or TO_FILL_IN,
+        "data_curators": [
+            {
+                "data_curator_name": publication.curator or TO_FILL_IN,
+                "data_curator_type": publication.curator_type or "Industry",
+            }
+        ],
+        "description": f"{sections_of(facts)[0].opening.en} Contents: {card.what}. Columns: {facts.columns}.",
+        "intended_use": publication.intended_use or TO_FILL_IN,
+        "data_product_type": _PRODUCT_TYPES[facts.kind],
+        "data_product_region": publication.region or TO_FILL_IN,
+        **({"data_product_sector": publication.sector} if publication.sector else {}),
+        "publication_date": publication.date or today.isoformat(),
+    }
+
+
+def _variant(facts: Facts) -> dict[str, Any]:
+    card = facts.card
+    return {
+        "variant_name": "Pure DP" if card.delta == 0 else "Approximate DP",
+        "data_domain": f"Tables with the declared columns {facts.columns}; values outside the declared bounds count as the nearest ones within.",
+        "unprotected_quantities": f"The number of rows ({facts.rows})."
+        if facts.rows
+        else "None; the number of rows is protected.",
+    }
+
+
+def _privacy_loss(facts: Facts, said: Mapping[str, str]) -> dict[str, Any]:
+    card = facts.card
     between = (
         "replace-one: two tables of the same number of rows"
         if card.neighbours == "replace-one"
         else "add/remove: two tables of which one has more rows"
     )
-    federated = facts.is_towards_members
-    entry: dict[str, Any] = {
-        "url_slug": f"sudare-release-{(card.digest or 'unsaved')[:12]}",
-        "deployment": {
-            "basic": {
-                "name": publication.name or TO_FILL_IN,
-                "data_curators": [
-                    {
-                        "data_curator_name": publication.curator or TO_FILL_IN,
-                        "data_curator_type": publication.curator_type or "Industry",
-                    }
-                ],
-                "description": f"{sections_of(facts)[0].opening.en} Contents: {card.what}. Columns: {facts.columns}.",
-                "intended_use": publication.intended_use or TO_FILL_IN,
-                "data_product_type": _PRODUCT_TYPES[facts.kind],
-                "data_product_region": publication.region or TO_FILL_IN,
-                **({"data_product_sector": publication.sector} if publication.sector else {}),
-                "publication_date": publication.date or today.isoformat(),
-            },
-            "dp_variant": {
-                "variant_name": "Pure DP" if card.delta == 0 else "Approximate DP",
-                "data_domain": f"Tables with the declared columns {facts.columns}; values outside the declared bounds count as the nearest ones within.",
-                "unprotected_quantities": f"The number of rows ({facts.rows})."
-                if facts.rows
-                else "None; the number of rows is protected.",
-            },
-            "privacy_loss": {
-                "privacy_unit": "Person" if facts.is_person else "Record",
-                "privacy_unit_details": f"{said['unit of privacy']} Neighbours are {between} that differ in one {card.unit}.",
-                **({} if card.rows is None or facts.is_person else {"number_of_privacy_units": card.rows}),
-                "privacy_parameters": {"epsilon": card.epsilon, **({"delta": card.delta} if card.delta else {})},
-                "privacy_parameters_details": said["privacy parameters ε and δ"],
-            },
-            "deployment_model": {
-                "model_name": "Federated" if federated else "Central",
-                "model_name_details": "The curator holds the records. Each record was perturbed by itself before release: the parameters are those of a local randomiser."
-                if card.notion == "local"
-                else "The curator holds the records and adds the noise."
-                if not federated
-                else "Members add their own noise to a secure sum.",
-                "trust_assumptions": said["trust model"],
-                "actors": f"The curator, trusted with the records. Recipients of the release: {card.towards}, not trusted, with any other knowledge.",
-                "release_type": "One release",
-                "release_type_details": f"One charge (entry {card.entry}) of the account '{card.account}', whose budget limits all releases about the same records.",
-                "data_source_type": "Static",
-                "data_source_type_details": "The release was computed once, from the records of one moment.",
-                "access_type": "Non-interactive",
-                "access_type_details": "Recipients have the signed file; nobody can query the records.",
-            },
-            "implementation": {
-                "preprocessing_and_hyperparameter_tuning": "Bounds, categories and classes were declared as public facts, not read from the records. Choices that sudare made from the records are part of the charge; what else was tried on them the file does not show.",
-                "mechanisms": f"{said['algorithms and correctness']} Made with {', '.join(f'{name} {version}' for name, version in sorted(card.versions.items()))}. Noise comes from the operating system's entropy and is drawn on a public grid, exactly or within a distance that is counted in δ.",
-                "composition": "Charges add up in a hash-chained ledger and are entered before noise is drawn (proofs/accounting.md of sudare).",
-                "post_processing": "Everything in the file that is not noisy itself is computed from noisy numbers and public facts.",
-                "justification": f"On the public scale of sudare this is {facts.strength.word}: {facts.strength.reason}. Why it is acceptable is for the curator to say.",
-                "utility": said["utility and bias"],
-                "additional_information": f"Signed release, SHA-256 {card.digest}; receipt of entry {card.entry} in ledger {card.ledger}.",
-            },
-            "administrative": {
-                "evidence_sources": {
-                    "release_file": {
-                        "evidence_source_type": "Authorized organizational attestation",
-                        "misc": {
-                            "title": f"Signed release of {facts.learner} with proof, audit and receipt",
-                            "note": f"SHA-256 {card.digest}, signed by {card.signed_by}",
-                        },
-                    }
-                },
-                "status": "Draft",
-                "registry_authors": [publication.author or TO_FILL_IN],
-                "tier": 3,
-            },
-        },
+    return {
+        "privacy_unit": "Person" if facts.is_person else "Record",
+        "privacy_unit_details": f"{said['unit of privacy']} Neighbours are {between} that differ in one {card.unit}.",
+        **({} if card.rows is None or facts.is_person else {"number_of_privacy_units": card.rows}),
+        "privacy_parameters": {"epsilon": card.epsilon, **({"delta": card.delta} if card.delta else {})},
+        "privacy_parameters_details": said["privacy parameters ε and δ"],
     }
-    entry["deployment"]["administrative"]["tier"] = tier_of(entry)
-    return entry
+
+
+def _deployment_model(facts: Facts, said: Mapping[str, str]) -> dict[str, Any]:
+    card = facts.card
+    federated = facts.is_towards_members
+    return {
+        "model_name": "Federated" if federated else "Central",
+        "model_name_details": "The curator holds the records. Each record was perturbed by itself before release: the parameters are those of a local randomiser."
+        if card.notion == "local"
+        else "The curator holds the records and adds the noise."
+        if not federated
+        else "Members add their own noise to a secure sum.",
+        "trust_assumptions": said["trust model"],
+        "actors": f"The curator, trusted with the records. Recipients of the release: {card.towards}, not trusted, with any other knowledge.",
+        "release_type": "One release",
+        "release_type_details": f"One charge (entry {card.entry}) of the account '{card.account}', whose budget limits all releases about the same records.",
+        "data_source_type": "Static",
+        "data_source_type_details": "The release was computed once, from the records of one moment.",
+        "access_type": "Non-interactive",
+        "access_type_details": "Recipients have the signed file; nobody can query the records.",
+    }
+
+
+def _implementation(facts: Facts, said: Mapping[str, str]) -> dict[str, Any]:
+    card = facts.card
+    return {
+        "preprocessing_and_hyperparameter_tuning": "Bounds, categories and classes were declared as public facts, not read from the records. Choices that sudare made from the records are part of the charge; what else was tried on them the file does not show.",
+        "mechanisms": f"{said['algorithms and correctness']} Made with {', '.join(f'{name} {version}' for name, version in sorted(card.versions.items()))}. {_noise_text(facts)}",
+        "composition": "Charges add up in a hash-chained ledger and are entered before noise is drawn (proofs/accounting.md of sudare).",
+        "post_processing": "Everything in the file that is not noisy itself is computed from noisy numbers and public facts.",
+        "justification": f"On the public scale of sudare this is {facts.strength.word}: {facts.strength.reason}. Why it is acceptable is for the curator to say.",
+        "utility": said["utility and bias"],
+        "additional_information": f"Signed release, SHA-256 {card.digest}; receipt of entry {card.entry} in ledger {card.ledger}.",
+    }
+
+
+def _noise_text(facts: Facts) -> str:
+    """Where the noise comes from, and how exact it is: as the card says where it says so."""
+    if facts.arithmetic is not None:
+        return f"Noise comes from the operating system's entropy. Arithmetic: {facts.arithmetic}."
+    return "Noise comes from the operating system's entropy and is drawn on a public grid, exactly or within a distance that is counted in δ."
+
+
+def _administrative(facts: Facts, publication: Publication) -> dict[str, Any]:
+    card = facts.card
+    return {
+        "evidence_sources": {
+            "release_file": {
+                "evidence_source_type": "Authorized organizational attestation",
+                "misc": {
+                    "title": f"Signed release of {facts.learner} with proof, audit and receipt",
+                    "note": f"SHA-256 {card.digest}, signed by {card.signed_by}",
+                },
+            }
+        },
+        "status": "Draft",
+        "registry_authors": [publication.author or TO_FILL_IN],
+        "tier": 3,
+    }
 
 
 def yaml_text(entry: Mapping[str, Any], publication: Publication) -> str:

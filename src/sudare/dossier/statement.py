@@ -358,9 +358,11 @@ def _algorithms(facts: Facts) -> Text:
     pages = ", ".join(facts.proofs)
     measured_en = f"Audits: {', '.join(facts.audits)}" if facts.audits else "No audit by name; tests are listed"
     measured_ja = f"監査：{'、'.join(facts.audits)}" if facts.audits else "名前の付いた監査はなく、検査の一覧があります"
+    exact_en = "" if facts.arithmetic is None else f" Arithmetic: {facts.arithmetic}."
+    exact_ja = "" if facts.arithmetic is None else f"算術：{translated(facts.arithmetic, 'ja')}。"
     return Text(
-        f"{facts.learner}{method_en}. Proofs: {pages} (proof.html). {measured_en} (audit.json).",
-        f"{facts.learner}{method_ja}。証明：{pages}（proof.html）。{measured_ja}（audit.json）。",
+        f"{facts.learner}{method_en}. Proofs: {pages} (proof.html). {measured_en} (audit.json).{exact_en}",
+        f"{facts.learner}{method_ja}。証明：{pages}（proof.html）。{measured_ja}（audit.json）。{exact_ja}",
     )
 
 
