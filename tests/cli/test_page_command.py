@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +11,7 @@ import httpx
 import pytest
 
 from tests.cli.conftest import Sudare
+from tests.e2e.page_kit import served
 
 
 def test_a_dry_run_says_what_would_be_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sudare: Sudare) -> None:
@@ -36,28 +35,11 @@ def test_a_password_is_hashed(sudare: Sudare) -> None:
 
 
 def test_a_page_is_served_until_it_is_stopped(tmp_path: Path) -> None:
-    program = [
-        sys.executable,
-        "-c",
-        "from sudare.cli.main import app; app()",
-        "page",
-        "--port",
-        "0",
-        "--json",
-        "--log",
-        "page.log",
-    ]
-    with subprocess.Popen(program, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as server:
-        try:
-            assert server.stdout is not None
-            address = json.loads(server.stdout.readline())["address"]
-            with httpx.Client(follow_redirects=True) as browser:
-                entered = browser.get(address)
-                assert entered.status_code == 200
-                assert "Sign out" in entered.text
-            assert httpx.get(address).status_code == 403
-        finally:
-            server.send_signal(signal.SIGINT)
-            server.wait(60)
+    with served(tmp_path, "--log", "page.log") as address:
+        with httpx.Client(follow_redirects=True) as browser:
+            entered = browser.get(address)
+            assert entered.status_code == 200
+            assert "Sign out" in entered.text
+        assert httpx.get(address).status_code == 403
     events = [json.loads(line)["event"] for line in (tmp_path / "page.log").read_text().splitlines()]
     assert events == ["started", "signed-in", "sign-in-refused", "stopped"]

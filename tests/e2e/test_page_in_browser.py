@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,25 +14,6 @@ from tests.e2e.page_screenshots import PAGES
 pytestmark = pytest.mark.skipif(kit.CHROMIUM is None, reason="chromium is not installed")
 
 HOSTILE = "<img src=x onerror=alert(1)>"
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("house")
-    kit.furnished(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def address(house: Path) -> Iterator[str]:
-    with kit.served(house) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[kit.Browser]:
-    with kit.chromium() as found:
-        yield found
 
 
 def test_an_analyst_asks_a_steward_approves_and_a_receiver_verifies(

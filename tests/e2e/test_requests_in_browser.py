@@ -25,25 +25,6 @@ pytestmark = pytest.mark.skipif(kit.CHROMIUM is None, reason="chromium is not in
 MOST_CLICKS = 12
 
 
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("house")
-    kit.furnished(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def address(house: Path) -> Iterator[str]:
-    with kit.served(house) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[kit.Browser]:
-    with kit.chromium() as found:
-        yield found
-
-
 def asked(page: kit.Page, address: str, epsilon: str) -> str:
     """The address of a new request for a histogram."""
     page.goto(f"{address}requests/new?table=visits&kind=histogram")
