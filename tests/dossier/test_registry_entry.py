@@ -68,6 +68,12 @@ def test_names_are_only_ever_text() -> None:
     assert yaml.safe_load(yaml_text(entry, FILLED)) == entry
 
 
+def test_backslashes_in_names_are_no_latex() -> None:
+    entry = registry_entry(made_up_facts("PrivateMean", PROMISES[0], (r"\\alpha", r"a\\\b")), FILLED, TODAY)
+    assert problems_of(entry) == []
+    assert r"\ \alpha" in entry["deployment"]["basic"]["description"]
+
+
 def spoiled(path: str, value: object) -> dict[str, Any]:
     entry = copy.deepcopy(entry_of("PrivateMean", PROMISES[0]))
     place: Any = entry
@@ -81,41 +87,42 @@ def spoiled(path: str, value: object) -> dict[str, Any]:
     return entry
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("url_slug", None),
-        ("surprise", "x"),
-        ("deployment.basic.name", None),
-        ("deployment.basic.name", 3),
-        ("deployment.basic.data_curators", []),
-        ("deployment.basic.data_curators", [{"data_curator_name": "x", "data_curator_type": "Club"}]),
-        ("deployment.basic.data_product_type", "surprise"),
-        ("deployment.basic.publication_date", "1/1/2026"),
-        ("deployment.basic.publication_date", "2026-02-30"),
-        ("deployment.basic.publication_date", datetime.date(2026, 1, 1)),
-        ("deployment.basic.author", "x"),
-        ("deployment.dp_variant.variant_name", "DP"),
-        ("deployment.privacy_loss.privacy_parameters.epsilon", "1"),
-        ("deployment.privacy_loss.number_of_privacy_units", 1.5),
-        ("deployment.privacy_loss.number_of_privacy_units", True),
-        ("deployment.administrative.status", None),
-        ("deployment.administrative.tier", 0),
-        ("deployment.administrative.tier", 2),
-        ("deployment.administrative.registry_authors", []),
-        ("deployment.administrative.evidence_sources", {"a": {"evidence_source_type": "hearsay", "misc": {}}}),
-        (
-            "deployment.administrative.evidence_sources",
-            {"a": {"evidence_source_type": "Other public source", "film": {}}},
-        ),
-        (
-            "deployment.administrative.evidence_sources",
-            {"a": {"evidence_source_type": "Other public source", "misc": {"actor": "x"}}},
-        ),
-        ("deployment.basic", "x"),
-        ("deployment.dp_variant.data_domain", ""),
-    ],
-)
+SPOILED: list[tuple[str, Any]] = [
+    ("url_slug", None),
+    ("surprise", "x"),
+    ("deployment.basic.name", None),
+    ("deployment.basic.name", 3),
+    ("deployment.basic.data_curators", []),
+    ("deployment.basic.data_curators", [{"data_curator_name": "x", "data_curator_type": "Club"}]),
+    ("deployment.basic.data_product_type", "surprise"),
+    ("deployment.basic.publication_date", "1/1/2026"),
+    ("deployment.basic.publication_date", "2026-02-30"),
+    ("deployment.basic.publication_date", datetime.date(2026, 1, 1)),
+    ("deployment.basic.author", "x"),
+    ("deployment.dp_variant.variant_name", "DP"),
+    ("deployment.privacy_loss.privacy_parameters.epsilon", "1"),
+    ("deployment.privacy_loss.number_of_privacy_units", 1.5),
+    ("deployment.privacy_loss.number_of_privacy_units", True),
+    ("deployment.administrative.status", None),
+    ("deployment.administrative.tier", 0),
+    ("deployment.administrative.tier", 2),
+    ("deployment.administrative.registry_authors", []),
+    ("deployment.administrative.evidence_sources", {"a": {"evidence_source_type": "hearsay", "misc": {}}}),
+    (
+        "deployment.administrative.evidence_sources",
+        {"a": {"evidence_source_type": "Other public source", "film": {}}},
+    ),
+    (
+        "deployment.administrative.evidence_sources",
+        {"a": {"evidence_source_type": "Other public source", "misc": {"actor": "x"}}},
+    ),
+    ("deployment.basic", "x"),
+    ("deployment.dp_variant.data_domain", ""),
+    ("deployment.basic.name", r"rows \\alpha"),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), SPOILED)
 def test_spoiled_entries_are_refused(path: str, value: object) -> None:
     assert problems_of(spoiled(path, value), FILE_NAME)
 

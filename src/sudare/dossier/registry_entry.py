@@ -82,7 +82,17 @@ def registry_entry(facts: Facts, publication: Publication, today: datetime.date)
         },
     }
     entry["deployment"]["administrative"]["tier"] = tier_of(entry)
-    return entry
+    plain: dict[str, Any] = _without_latex(entry)
+    return plain
+
+
+def _without_latex(value: Any) -> Any:
+    """The value with a blank between backslashes in all its texts: the registry's pages take two in a row for LaTeX, and a name may have them."""
+    if isinstance(value, str):
+        return re.sub(r"\\(?=\\)", r"\\ ", value)
+    if isinstance(value, dict):
+        return {name: _without_latex(each) for name, each in value.items()}
+    return [_without_latex(each) for each in value] if isinstance(value, list) else value
 
 
 def _basic(facts: Facts, publication: Publication, today: datetime.date) -> dict[str, Any]:

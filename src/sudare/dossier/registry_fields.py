@@ -2,7 +2,8 @@
 
 Written from the fields that the registry publishes in `schemas/deployments-schema.yaml` of github.com/opendp/deployments-registry-data, as of commit
 057e5d81cf60150dd3307e0cf4504b957802fb3b. Its checker (`scripts/check.py` there) asks four things of a file that can be asked without a network: that the name is lower-case, that the schema holds,
-that no text is folded, and a tier that the filled fields support.
+that no text is folded, and that none has two backslashes in a row, which its pages would take for LaTeX. A tier that the filled fields support is asked here too.
+`python -m tests.dossier.registry_checker CHECKOUT` runs that checker itself.
 """
 
 from __future__ import annotations
@@ -102,6 +103,7 @@ _WORK_FIELDS: Final = (
     "year",
 )
 _NUMBER: Final = (int, float)
+_TWO_BACKSLASHES: Final = re.compile(r"\\\\[^()]")
 
 ENTRY: Final = Group(
     {
@@ -276,6 +278,8 @@ def _leaf_problems(value: object, leaf: Leaf, path: str) -> Iterator[str]:
         yield f"{path}: a {type(value).__name__}."
     elif leaf.words and value not in leaf.words:
         yield f"{path}: not one of {', '.join(map(str, leaf.words))}."
+    elif isinstance(value, str) and _TWO_BACKSLASHES.search(value):
+        yield f"{path}: two backslashes in a row."
     elif leaf.is_date and not _is_date(str(value)):
         yield f"{path}: not a date like 2026-01-31."
 
