@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypeVar
 
-import pyarrow as pa
-
 from sudare.errors import SourceUnreadable
 from sudare.frames.addresses import WILDCARD, ObjectAddress, is_address
 from sudare.optional_packages import optional_package
+from sudare.schema.arrow import pa
 from sudare.schema.frame_conversion import attempt
 
 PARQUET_ENDINGS: Final = (".parquet", ".pq")

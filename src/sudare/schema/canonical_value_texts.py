@@ -5,8 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+
+from sudare.schema.arrow import pa, pc
 
 # Whole numbers in floats have no more digits than an int64 below.
 _INT64_BELOW = 2.0**63

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from sudare.array_types import Floats
 from sudare.errors import MissingValue, UnknownCategory, WrongType
+from sudare.schema.arrow import pa, pc
 from sudare.schema.columns import Category, Column, Label, Level, LevelKind, Number, level_text
 from sudare.schema.dates import Date, DatePart, checked_moments, no_dates
 from sudare.schema.frame_conversion import Table, attempt

@@ -14,10 +14,9 @@ from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from sudare.errors import SchemaError, WrongType
+from sudare.schema.arrow import pa, pc
 from sudare.schema.columns import (
     MISSING_AT_CENTRE,
     MISSING_INDICATOR,

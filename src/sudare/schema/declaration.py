@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 import tomli_w
 
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter, PersonRowsExceeded, SchemaError
 from sudare.files import write_atomically
 from sudare.safe_text import looks_like_a_value
+from sudare.schema.arrow import pa, pc
 from sudare.schema.canonical_value_texts import canonical_texts
 from sudare.schema.column_values import Codes, clipped_numbers, codes, holds, missing_value
 from sudare.schema.columns import Category, Column, Label, Level, Number, Person, column_name, listed

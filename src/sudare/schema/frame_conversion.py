@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from sudare.errors import ColumnMissing, DataError, WrongType
 from sudare.safe_text import normal_name
+from sudare.schema.arrow import pa
 
 ONE_TYPE_KINDS = ("string", "integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
 
