@@ -103,6 +103,14 @@ def write_new(path: Path, content: bytes | Iterable[bytes], mode: int = PRIVATE_
         raise
 
 
+@contextlib.contextmanager
+def space_kept(folder: Path, byte_count: int) -> Iterator[None]:
+    """Hold so many bytes of the folder's disk, and give them back at the end. Raise OSError where there are not so many."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        os.posix_fallocate(file.fileno(), 0, byte_count)
+        yield
+
+
 def write_atomically(path: Path, content: bytes, mode: int = PRIVATE_MODE) -> None:
     """Replace the file: whoever reads meanwhile, or after a crash, sees the old one or the new one."""
     temporary = _written_beside(path, content, mode)

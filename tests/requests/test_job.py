@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sudare import files
 from sudare.errors import RequestError
 from sudare.privacy.ledger import Ledger
 from sudare.privacy.release import Release
+from sudare.requests import request_store
 from sudare.requests.job import release_name, resume, run, start
 from sudare.requests.request import Request
 from sudare.requests.request_acts import ask, change, decide
@@ -243,6 +248,75 @@ def test_foreign_errors_do_not_tell_values(settings: RequestSettings, monkeypatc
     monkeypatch.undo()
     assert run(settings, ended.identity).state == "done"
     assert Ledger(settings.ledger).account("visits").spent().epsilon == 0.5
+
+
+def test_without_room_for_the_release_nothing_is_charged(
+    settings: RequestSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = approved(settings)
+    monkeypatch.setattr("sudare.files.os.posix_fallocate", disk_is_full)
+    ended = run(settings, request.identity)
+    assert (ended.state, failure(ended)) == ("failed", "RequestError")
+    assert "No space left on device" in str(ended.outcome)
+    assert spent(settings) == 0.0
+    monkeypatch.undo()
+    assert run(settings, request.identity).state == "done"
+
+
+def test_a_disk_that_is_full_after_the_charge_loses_nothing_if_it_is_emptied(
+    settings: RequestSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = ask(settings, "visits", "perturbation", {"epsilon": ["1"]}, who="aiko", purpose="rows")
+    decide(settings, request.identity, 1, "approved", who="mori", reason="")
+    for module in ("record_perturbation", "release_format"):
+        monkeypatch.setattr(f"sudare.perturbation.{module}.fits_inside", lambda _: False)
+    written, tries = files.write_new, iter(range(100))
+
+    def full_at_first(path: Path, *content: Any) -> None:
+        if path.suffix == ".sudare" and next(tries) < 3:
+            disk_is_full()
+        written(path, *content)
+
+    monkeypatch.setattr("sudare.privacy.release.files.write_new", full_at_first)
+    monkeypatch.setattr("sudare.requests.job._WRITING_SECONDS", 0.0)
+    ended = run(settings, request.identity)
+    assert ended.state == "done", ended.outcome
+    kinds = [entry.kind for entry in Ledger(settings.ledger).account("visits").entries()]
+    assert (kinds.count("charge"), kinds.count("release")) == (1, 1)
+    assert {path.suffix for path in settings.releases_folder.glob("*")} == {".parquet", ".sudare"}
+
+
+def test_a_disk_that_stays_full_is_told_with_what_is_lost(
+    settings: RequestSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = approved(settings)
+    monkeypatch.setattr("sudare.privacy.release.files.write_new", disk_is_full)
+    monkeypatch.setattr("sudare.requests.job._WRITING_TRIES", 2)
+    monkeypatch.setattr("sudare.requests.job._WRITING_SECONDS", 0.0)
+    ended = run(settings, request.identity)
+    assert (ended.state, failure(ended)) == ("interrupted", "RequestStopped")
+    assert ended.outcome is not None
+    assert "No space left on device" in ended.outcome.problem
+    assert "It is gone" in ended.outcome.problem
+    assert ended.outcome.epsilon == 0.5 == spent(settings)
+
+
+def disk_is_full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_progress_that_cannot_be_written_ends_no_run(
+    settings: RequestSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = request_store.write_atomically
+
+    def full_for_progress(path: Path, content: bytes) -> None:
+        if path.suffix == ".progress":
+            disk_is_full()
+        written(path, content)
+
+    monkeypatch.setattr(request_store, "write_atomically", full_for_progress)
+    assert run(settings, approved(settings).identity).state == "done"
 
 
 def test_two_processes_do_not_run_one_request(settings: RequestSettings, monkeypatch: pytest.MonkeyPatch) -> None:

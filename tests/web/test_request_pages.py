@@ -14,7 +14,8 @@ from starlette.testclient import TestClient
 
 from sudare import Ledger, Release
 from sudare.requests.request_settings import RequestSettings
-from sudare.web.settings import TableSettings
+from sudare.web.passwords import hashed_password
+from sudare.web.settings import TableSettings, User
 from tests.ledgers import quick_folder
 from tests.requests.conftest import house
 from tests.web.kit import ADDRESS, Client, TestPage
@@ -250,9 +251,29 @@ def test_what_was_left_running_is_gone_on_with_when_the_page_starts(
     started: list[str] = []
     monkeypatch.setattr("sudare.requests.job.start", lambda _, name: started.append(name))
     with page.client("steward") as client:
-        assert "It runs" in client.get(path).text
+        # The process that was started is none: page and list say that nothing runs.
+        for address in (path, "/requests"):
+            assert "interrupted, can go on" in client.get(address).text
+        assert "It runs" not in client.get(path).text
         assert client.get(path).headers["refresh"] == "2"
     assert started == [request.identity]
+
+
+def test_who_made_a_version_is_not_shown_a_button_that_would_refuse(folder: Path) -> None:
+    page = request_page(folder, two_people=True, users=_two_stewards())
+    path = asked(page.client("analyst", "ken"))
+    steward = page.client("steward", "aiko")
+    assert 'value="approved"' in steward.get(path).text
+    steward.submit(f"{path}/change", {"suggested": "half", "column": ""})
+    assert 'value="approved"' not in steward.get(path).text
+    assert 'value="approved"' in page.client("steward", "mori").get(path).text
+    assert "asks for a release" in page.client("steward", "mori").get("/").text
+    assert "asks for a release" not in steward.get("/").text
+
+
+def _two_stewards() -> dict[str, User]:
+    kept = hashed_password("correct horse battery")
+    return {name: User(name, "steward", kept) for name in ("aiko", "mori")}
 
 
 def test_counts_for_monitoring(page: TestPage) -> None:

@@ -153,6 +153,32 @@ class TestPasswords:
         assert self.sign_in(client, "aiko", PASSWORD) == 303
         assert self.sign_in(page.client(None), "aiko", "x" * 300) == 403
 
+    def test_a_browser_that_signed_in_before_is_not_kept_out_by_others_at_its_address(self, page: TestPage) -> None:
+        client = page.client(None)
+        assert self.sign_in(client, "aiko", PASSWORD) == 303
+        client.cookies.delete(page.services.cookie)
+        for _ in range(MOST_GUESSES):
+            page.sessions.may_guess("testclient", "aiko")
+        assert self.sign_in(page.client(None), "aiko", PASSWORD) == 429
+        assert self.sign_in(client, "aiko", PASSWORD) == 303
+
+    def test_such_a_browser_has_few_guesses_too_and_none_for_other_names(self, page: TestPage) -> None:
+        known = page.sessions.known_browser("aiko")
+        assert [page.sessions.may_guess("10.0.0.1", "aiko", known) for _ in range(MOST_GUESSES + 1)][-2:] == [
+            True,
+            False,
+        ]
+        for _ in range(MOST_GUESSES):
+            page.sessions.may_guess("10.0.0.1", "ken")
+        assert not page.sessions.may_guess("10.0.0.1", "ken", known)
+
+    def test_marks_of_forms_are_none_of_browsers(self, page: TestPage) -> None:
+        """The cookie of a form is whatever a browser sends, and its mark is shown."""
+        forged = f"7.{page.sessions.form_mark('browser 7 aiko')}", f"7.{page.sessions.form_mark('7 aiko')}"
+        for _ in range(MOST_GUESSES):
+            page.sessions.may_guess("10.0.0.1", "aiko")
+        assert not any(page.sessions.may_guess("10.0.0.1", "aiko", each) for each in forged)
+
     def test_addresses_of_one_computer_count_together(self, page: TestPage) -> None:
         assert address_block("2001:db8::1") == address_block("2001:db8::2:1") != address_block("2001:db8:0:1::1")
         assert address_block("10.0.0.1") != address_block("10.0.0.2")

@@ -60,3 +60,29 @@ def test_so_it_does_after_a_whole_one(monkeypatch: pytest.MonkeyPatch) -> None:
         answer(WHOLE, HALF, when_answered=lambda: monkeypatch.setattr(timed_headers, "HEADER_SECONDS", 0.05))
     )
     assert received.startswith(b"HTTP/1.1 204")
+
+
+async def held_open(count: int) -> tuple[int, bytes]:
+    """How many of so many silent connections are still open after one more came, and what that one was answered."""
+    config = uvicorn.Config(app, http=TimedHeaders, log_config=None, limit_concurrency=8)  # type: ignore[arg-type]
+    config.load()
+    loop, state, ours = asyncio.get_running_loop(), ServerState(), []
+    for _ in range(count + 1):
+        own, theirs = socket.socketpair()
+        own.setblocking(False)
+        ours.append(own)
+        await loop.connect_accepted_socket(lambda: TimedHeaders(config, state, {}), theirs)
+    await loop.sock_sendall(ours[-1], WHOLE)
+    answered = await asyncio.wait_for(loop.sock_recv(ours[-1], 4096), 60)
+    still = len(state.connections)
+    for own in ours:
+        own.close()
+    return still, answered
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_whoever_holds_many_connections_open_keeps_nobody_out(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timed_headers, "MOST_OPEN", 5)
+    still, answered = asyncio.run(held_open(count))
+    assert answered.startswith(b"HTTP/1.1 204")
+    assert still == min(count + 1, 5)

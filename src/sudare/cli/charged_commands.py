@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from sudare.cli.options import (
     table_source,
 )
 from sudare.errors import InvalidParameter, ReleaseExists
+from sudare.files import space_kept
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -61,12 +61,15 @@ def check_can_be_written(output: Path) -> None:
     """Raise an error unless a new file can be written there: looked at before a charge."""
     if output.exists():
         raise ReleaseExists(f"'{output.name}' exists already.", ReleaseExists.help)
+    from sudare.privacy.release_file import LARGEST_FILE_BYTES
+
     folder = output.absolute().parent
     if not folder.is_dir():
         raise InvalidParameter(f"There is no folder for '{output}'.", "Make it first. Nothing was charged.")
     try:
         # Rights alone do not tell: the file system may be full or read-only.
-        tempfile.TemporaryFile(dir=folder).close()
+        with space_kept(folder, LARGEST_FILE_BYTES):
+            pass
     except OSError as error:
         raise InvalidParameter(
             f"'{output}' cannot be written ({error.strerror}).", "Choose another --output. Nothing was charged."

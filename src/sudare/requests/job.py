@@ -2,13 +2,16 @@
 
 A run that is killed before its charge begins anew; one that is killed after it goes on with the same charge, as long as nothing was computed for
 it; one whose release is written already only has to publish it. In between, after the ledger has the digest of a result that is gone, no
-release can be made any more: the request is marked as interrupted, with what was spent.
+release can be made any more: the request is marked as interrupted, with what was spent. Room for the file is held on the disk before the charge;
+where it cannot be written all the same, the process that has the result tries again for ten minutes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,22 +22,28 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from sudare.errors import (
     DataError,
+    LedgerBusy,
+    LedgerError,
     NotCharged,
     ReleaseError,
     ReleaseExists,
     RequestError,
+    RequestStopped,
     SchemaError,
     SourceUnreadable,
     SudareError,
 )
-from sudare.files import make_private_folder, remove_folder, write_new
+from sudare.files import make_private_folder, remove_folder, space_kept, write_new
 from sudare.parsing import parsed_json
 from sudare.privacy.learner_registry import learner_class
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.release import Release
+from sudare.privacy.release_file import LARGEST_FILE_BYTES
 from sudare.requests.price import estimator, now, table_state
 from sudare.requests.request import Outcome, Request, begun, ended
 from sudare.requests.request_account import (
@@ -55,6 +64,7 @@ Tell = Callable[[Step], None]
 SUFFIX: Final = ".sudare"
 _PIECE_BYTES: Final = 1 << 20
 _WAIT_SECONDS, _POLL_SECONDS = 5.0, 0.02
+_WRITING_TRIES, _WRITING_SECONDS = 300, 2.0
 _NOT_IN_A_NAME: Final = re.compile(r"[^\w-]+")
 
 
@@ -100,6 +110,8 @@ def _outcome(settings: RequestSettings, account: Account, request: Request, tell
                 return _without_file(account, request, "interrupted", ("RequestStopped", *_KILLED))
             _save_fitted(settings, request, model, kept, tell)
         _publish(kept, _own_release(settings, account, request, kept), settings.releases_folder)
+    except RequestStopped as raised:
+        return _without_file(account, request, "interrupted", (type(raised).__name__, raised.problem, raised.remedy))
     except SudareError as raised:
         error = type(raised).__name__, raised.problem, raised.remedy
     except Exception as raised:  # noqa: BLE001 - the text of foreign errors may hold private values
@@ -157,11 +169,50 @@ def _save_fitted(settings: RequestSettings, request: Request, model: PrivateEsti
     make_private_folder(settings.releases_folder)
     if (settings.releases_folder / kept.name).exists():
         raise ReleaseExists(f"'{kept.name}' exists already.", ReleaseExists.help)
-    tell("reading")
-    fitted: Any = model
-    fitted.fit(settings.table(request.table).data())
+    table = settings.table(request.table)
+    with _room(kept.parent, table, model):
+        tell("reading")
+        fitted: Any = model
+        fitted.fit(table.data())
     tell("signing")
-    Release.of(model).save(kept, key=key)
+    _write(Release.of(model), kept, key, can_be_repeated=hasattr(model, "checkpoint"))
+
+
+@contextlib.contextmanager
+def _room(folder: Path, table: AskableTable, model: PrivateEstimator) -> Iterator[None]:
+    """Hold room on the disk for the largest release, and for rows beside it. Raise RequestError where there is none."""
+    has_rows = model.beside_digest is not None and os.path.isfile(table.source)
+    needed = LARGEST_FILE_BYTES + (os.path.getsize(table.source) if has_rows else 0)
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(space_kept(folder, needed))
+        except OSError as error:
+            raise RequestError(
+                f"There is no room of {needed >> 20} MiB for the release ({error.strerror}). Nothing more was charged.",
+                "Make room in the folder of requests, and run it again.",
+            ) from None
+        yield
+
+
+def _write(release: Release, kept: Path, key: Ed25519PrivateKey, *, can_be_repeated: bool) -> None:
+    """Save the release, which only this process has; tried again while disk or ledger cannot be written. Raise RequestStopped where it is lost."""
+    for tries_left in reversed(range(_WRITING_TRIES)):
+        try:
+            release.save(kept, key=key)
+        except (ReleaseError, LedgerError) as error:
+            if type(error) not in (ReleaseError, LedgerError, LedgerBusy) or (can_be_repeated and not tries_left):
+                raise
+            if not tries_left:
+                raise RequestStopped(
+                    f"The result was computed and could not be written: {error.problem} It is gone.",
+                    "What it cost stays spent. Make room on the disk, and ask anew.",
+                ) from None
+            # Rows that were written without their release would be in the way of both.
+            for left in kept.parent.glob(f"{kept.stem}.*"):
+                left.unlink()
+            time.sleep(_WRITING_SECONDS)
+        else:
+            return
 
 
 def _own_release(settings: RequestSettings, account: Account, request: Request, kept: Path) -> Release:

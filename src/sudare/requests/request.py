@@ -180,8 +180,8 @@ def decided(request: Request, version: int, verdict: Verdict, who: str, when: st
         )
     if request.state != "asked" and not (request.state == "approved" and verdict == "denied"):
         raise _not_now(request, f"be {verdict}")
-    if verdict == "approved":
-        _check_other_person(request, who)
+    if verdict == "approved" and (fault := approval_fault(request, who)) is not None:
+        raise fault
     made = replace(request, decisions=(*request.decisions, Decision(version, verdict, who, when, reason)))
     if verdict == "denied":
         return replace(made, state="denied")
@@ -229,24 +229,26 @@ def _parsed_version(values: dict[str, Any]) -> Version:
     return Version(**{**values, "expected": tuple(ExpectedError(**each) for each in values["expected"])})
 
 
-def _check_other_person(request: Request, who: str) -> None:
+def approval_fault(request: Request, who: str) -> RequestError | None:
+    """Why this person may not approve the newest version; None where nothing is against it."""
     if request.people > 1 and who == request.who:
-        raise RequestError("Who asks may not approve where two people are required.", "Have two others approve it.")
+        return RequestError("Who asks may not approve where two people are required.", "Have two others approve it.")
     if request.people > 1 and who == request.newest.who:
-        raise RequestError(
+        return RequestError(
             "Who changed a request may not approve that version where two people are required.",
             "Have two others approve it.",
         )
     if any(each.who == who for each in request.approvals):
-        raise RequestError(
+        return RequestError(
             f"You have approved request {request.identity} already; another person is required.",
             "Have another steward look at it.",
         )
+    return None
 
 
 def _not_now(request: Request, act: str) -> RequestError:
     return RequestError(
-        f"Request {request.identity} is {request.state} and cannot {act}.", "Look at it with `sudare request show`."
+        f"Request {request.identity} is {request.state} and cannot {act}.", "Look at it again: somebody was faster."
     )
 
 

@@ -82,8 +82,8 @@ class RequestStore:
         return request.state == "running" and not self.is_running(request.identity)
 
     def tell_progress(self, identity: str, step: str) -> None:
-        """Keep how far a run is."""
-        with self._explained():
+        """Keep how far a run is, if that can be written: a run does not end for it."""
+        with contextlib.suppress(OSError):
             write_atomically(self.folder / f"{identity}{_PROGRESS}", step.encode())
 
     def progress(self, identity: str) -> str:

@@ -24,7 +24,7 @@ from sudare.requests.catalogue import KINDS, kind_named
 from sudare.requests.expected_error import two_digits
 from sudare.requests.one_click_changes import suggested_changes
 from sudare.requests.price import Price, price_now
-from sudare.requests.request import IDENTITY, Request, Values, Verdict
+from sudare.requests.request import IDENTITY, Request, Values, Verdict, approval_fault
 from sudare.requests.request_acts import ask, change, decide
 from sudare.requests.request_settings import RequestSettings
 from sudare.requests.request_store import RequestStore
@@ -69,7 +69,7 @@ def requests(visit: Visit) -> Response:
     """All requests."""
     settings = request_settings(visit.services.settings)
     found, unreadable = requests_in(settings.store)
-    shown = [(each, Guarantee.from_dict(each.newest.guarantee)) for each in found]
+    shown = [(each, Guarantee.from_dict(each.newest.guarantee), _is_left(visit, settings, each)) for each in found]
     return visit.render("requests.html", requests=shown, unreadable=unreadable, kinds=KINDS)
 
 
@@ -178,7 +178,6 @@ def show_request(visit: Visit) -> Response:
     """One request: what it asks for, what it costs and would leave, who decided, and what came of it."""
     settings = request_settings(visit.services.settings)
     request = settings.store.request(visit.path("identity"))
-    is_running = _is_started(visit.services, request) or settings.store.is_running(request.identity)
     price, problem = None, None
     try:
         price = price_now(settings, request)
@@ -190,7 +189,7 @@ def show_request(visit: Visit) -> Response:
         version=request.newest,
         kind=kind_named(request.newest.kind),
         problem=problem,
-        is_running=is_running,
+        is_left=_is_left(visit, settings, request),
         step=settings.store.progress(request.identity),
         suggested=suggested_changes(request.newest),
         may_approve=_may_approve(visit, request),
@@ -205,9 +204,7 @@ def show_request(visit: Visit) -> Response:
 
 
 def _may_approve(visit: Visit, request: Request) -> bool:
-    has_approved = any(each.who == visit.user for each in request.approvals)
-    is_other = request.people == 1 or visit.user != request.who
-    return visit.is_steward and request.state == "asked" and is_other and not has_approved
+    return visit.is_steward and request.state == "asked" and approval_fault(request, visit.user) is None
 
 
 def _card(settings: RequestSettings, request: Request) -> tuple[Any, list[tuple[str, str]]] | None:
@@ -329,6 +326,11 @@ def download(visit: Visit) -> Response:
 def _start(services: Services, settings: RequestSettings, identity: str) -> None:
     services.kept.setdefault(_JOBS, {})[identity] = job.start(settings, identity)
     services.log.write("job-started", request=identity)
+
+
+def _is_left(visit: Visit, settings: RequestSettings, request: Request) -> bool:
+    """Whether a request was begun and no process runs it any more."""
+    return not _is_started(visit.services, request) and settings.store.was_left(request)
 
 
 def _is_started(services: Services, request: Request) -> bool:

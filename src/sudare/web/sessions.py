@@ -110,12 +110,13 @@ class Sessions:
             self._forget_ended(self._clock())
             return len(self._sessions)
 
-    def may_guess(self, address: str, name: str) -> bool:
+    def may_guess(self, address: str, name: str, browser: str = "") -> bool:
         """Whether another password may be compared for a name from an address. If so, it is counted now, before anybody knows whether it is right.
 
-        Names are counted as they were typed, whether or not there is such a user. Guesses from one address never keep another out.
+        Names are counted as they were typed, whether or not there is such a user. Guesses from one address never keep another out; and where
+        many share an address, those of the others keep out no browser from which this name has signed in before: it is counted by itself.
         """
-        now, key = self._clock(), _key(f"{address_block(address)} {name}")
+        now, key = self._clock(), self._counted_as(address, name, browser)
         with self._lock:
             guesses = self._guesses.pop(key, deque())
             while guesses and guesses[0] < now - GUESS_SECONDS:
@@ -129,14 +130,31 @@ class Sessions:
                 del self._guesses[next(iter(self._guesses))]
             return is_allowed
 
-    def forget_guesses(self, address: str, name: str) -> None:
+    def forget_guesses(self, address: str, name: str, browser: str = "") -> None:
         """Count from the beginning again: whoever is at this address knew the password."""
         with self._lock:
-            self._guesses.pop(_key(f"{address_block(address)} {name}"), None)
+            self._guesses.pop(self._counted_as(address, name, browser), None)
+
+    def known_browser(self, name: str) -> str:
+        """What a browser keeps from which a name has signed in: only this page, as long as it runs, can make it, and for this name only."""
+        number = new_token()
+        return f"{number}.{self._browser_mark(number, name)}"
+
+    def _counted_as(self, address: str, name: str, browser: str) -> str:
+        number, _, mark = browser.partition(".")
+        is_known = hmac.compare_digest(mark.encode("utf-8", "replace"), self._browser_mark(number, name).encode())
+        return _key(f"{number if is_known else address_block(address)} {name}")
+
+    def _browser_mark(self, number: str, name: str) -> str:
+        return self._mark("browser", f"{number} {name}")
 
     def form_mark(self, cookie: str) -> str:
         """What a form holds that is shown before anybody signed in: only this page can make it from the browser's cookie."""
-        return hmac.new(self._secret, cookie.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+        return self._mark("form", cookie)
+
+    def _mark(self, what: str, text: str) -> str:
+        # What a mark is for is part of it: browsers choose the texts.
+        return hmac.new(self._secret, f"{what} {text}".encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
     def _forget_ended(self, now: float) -> None:
         for key in [key for key, session in self._sessions.items() if _has_ended(session, now)]:

@@ -20,6 +20,8 @@ from sudare.web.services import Services, services_of
 from sudare.web.visit import FORM_TOKEN, Visit, check_form, page, read_form, refusal
 
 FORM_COOKIE = "sudare_form"
+# Of a browser from which somebody has signed in: guesses of others at its address do not keep it out.
+BROWSER_COOKIE = "sudare_browser"
 YEAR_SECONDS = 31_536_000
 
 
@@ -56,7 +58,8 @@ async def _sign_in_by_password(request: Request, services: Services) -> Response
     )
     check_form(request, is_own)
     name, address = form.text("user"), "" if request.client is None else request.client.host
-    if not services.sessions.may_guess(address, name):
+    browser = request.cookies.get(BROWSER_COOKIE, "")
+    if not services.sessions.may_guess(address, name, browser):
         services.log.write("sign-in-refused", kind="guesses")
         return _form(request, services, 429, "guesses")
     user = services.settings.users.get(name)
@@ -67,9 +70,19 @@ async def _sign_in_by_password(request: Request, services: Services) -> Response
     if not is_right or user is None:
         services.log.write("sign-in-refused", kind="password")
         return _form(request, services, 403, "password")
-    services.sessions.forget_guesses(address, name)
+    services.sessions.forget_guesses(address, name, browser)
     services.log.write("signed-in", user=user.name)
-    return _with_session(services, services.sessions.sign_in(user.name, user.role))
+    response = _with_session(services, services.sessions.sign_in(user.name, user.role))
+    response.set_cookie(
+        BROWSER_COOKIE,
+        services.sessions.known_browser(user.name),
+        max_age=YEAR_SECONDS,
+        path="/sign-in",
+        secure=services.settings.is_https,
+        httponly=True,
+        samesite="strict",
+    )
+    return response
 
 
 def _form(request: Request, services: Services, status: int = 200, refused: str = "") -> Response:

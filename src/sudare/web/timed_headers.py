@@ -1,4 +1,4 @@
-"""Connections that do not say what they want in time, or that one address holds too many of, are closed."""
+"""Connections that do not say what they want in time, or that one address holds too many of, are closed; where there are too many in all, those that have been silent longest."""
 
 from __future__ import annotations
 
@@ -14,23 +14,29 @@ from sudare.web.settings import is_loopback
 HEADER_SECONDS: Final = 10.0
 # Of other computers. On this one there may be a proxy, which has the connections of all.
 MOST_OF_AN_ADDRESS: Final = 50
+# With so many open ones a new one takes the place of the one that owes the rest of a request longest: whoever holds many open keeps nobody out.
+MOST_OPEN: Final = 400
 
 
 class TimedHeaders(H11Protocol):
     """HTTP/1.1 where the header of a request is there within ten seconds of its first byte, or of the connection's beginning."""
 
     _header_timer: asyncio.TimerHandle | None = None
+    _heard_at: float = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a header; close the connection where its address has too many."""
         super().connection_made(transport)
+        self._heard_at = self.loop.time()
         self._watch_header()
+        self._make_room()
         if self.client is not None and not is_loopback(self.client[0]) and self._of_this_address() > MOST_OF_AN_ADDRESS:
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Go on with a header, or with what follows it."""
         super().data_received(data)
+        self._heard_at = self.loop.time()
         self._watch_header()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -53,6 +59,18 @@ class TimedHeaders(H11Protocol):
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None
+
+    def _make_room(self) -> None:
+        """Close the connection that was silent longest of those that owe the rest of a request, where there are too many."""
+        is_open = [
+            each for each in self.connections if isinstance(each, TimedHeaders) and not each.transport.is_closing()
+        ]
+        if len(is_open) > MOST_OPEN:
+            owing = [
+                each for each in is_open if each is not self and each.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+            ]
+            if owing:
+                min(owing, key=lambda each: each._heard_at).transport.abort()
 
     def _of_this_address(self) -> int:
         own = address_block(self.client[0]) if self.client else ""
