@@ -621,3 +621,74 @@ def test_what_can_never_be_signed_is_neither_written_nor_joined_nor_signed(conso
     assert refused.exit_code == AgreementError.exit_code
     assert "`tasks.net` cannot run as it stands: momentum must be a number" in unwrapped(refused.stderr)
     assert files(consortium) == before
+
+
+def test_a_member_comes_and_another_goes_by_new_versions(consortium: Path, sudare: Sudare) -> None:
+    """From an agreement of two to one of three, and back to two: the versions are kept, and each follows the one before."""
+    first = Agreement.load("agreement.toml")
+    change = (
+        "consortium",
+        "amend",
+        "agreement.toml",
+        "--budget",
+        "east epsilon=3",
+        "--task",
+        "age census columns=['age'] epsilon=0.5",
+    )
+    dry = sudare(*change, "--dry-run", "--json")
+    assert dry.exit_code == 0, dry.stderr
+    assert not Path("agreement.next.toml").exists()
+    made = sudare(*change, "--json")
+    assert made.values["changed"] == dry.values["changed"]
+    assert "members.east.budget.epsilon" in made.values["changed"]
+    assert (made.values["version"], made.values["previous"]) == (2, first.digest)
+    assert "exists already" in sudare(*change).stderr
+    joined_next = sudare(
+        "consortium", "join", "agreement.next.toml", "--name", "west", "--folder", "west", "--data", "west.parquet",
+        "--epsilon", 2, "--delta", 1e-6,
+    )  # fmt: skip
+    assert joined_next.exit_code == 0, joined_next.stderr
+    assert sudare("consortium", "adopt", "--member", "east/member.toml").exit_code == 92
+    for name in ("east", "north", "west"):
+        outcome = sudare("consortium", "sign", "--next", "--member", f"{name}/member.toml", "--json")
+        assert outcome.exit_code == 0, outcome.stderr
+    assert outcome.values["version"] == 2
+    assert sudare("consortium", "check", "agreement.next.toml").exit_code == 0
+    assert sudare("consortium", "check", "agreement.toml").exit_code == 0
+    shown = sudare("consortium", "adopt", "--member", "east/member.toml", "--dry-run")
+    assert "would be in the agreement's place" in shown.stdout
+    taken = sudare("consortium", "adopt", "--member", "east/member.toml", "--json")
+    assert (taken.exit_code, taken.values["version"], taken.values["ended"]) == (0, 2, [])
+    assert Member.load("west/member.toml").agreement().member_names == ("east", "north", "west")
+    assert sudare("consortium", "amend", "agreement.toml", "--remove", "west").exit_code == 0
+    for name in ("east", "north"):
+        assert sudare("consortium", "sign", "--next", "--member", f"{name}/member.toml").exit_code == 0
+    assert "no member of that name" in sudare("consortium", "adopt", "--member", "west/member.toml").stderr
+    assert sudare("consortium", "adopt", "--agreement", "agreement.toml").exit_code == 0
+    listed = sudare("consortium", "history", "agreement.toml", "--json").values["versions"]
+    assert [each["members"] for each in listed] == [["east", "north"], ["east", "north", "west"], ["east", "north"]]
+    assert [each["signed"] for each in listed] == [each["members"] for each in listed]
+    assert [each["previous"] for each in listed[1:]] == [each["digest"] for each in listed[:-1]]
+    assert "1" in sudare("consortium", "history", "agreement.toml").stdout
+
+
+def test_a_version_waits_for_what_was_paid_for_unless_the_steward_gives_it_up(consortium: Path, sudare: Sudare) -> None:
+    from sudare.consortium.tasks.task_account import mark_of
+
+    own = Member.load("east/member.toml")
+    agreement = own.agreement()
+    mark = f"{mark_of(agreement, 'risk')}, run 1"
+    own.account(agreement).charge(Guarantee(0.5), pure_cost(0.5), "a model", mark)
+    assert sudare("consortium", "amend", "agreement.toml", "--remove-task", "scales").exit_code == 0
+    for name in ("east", "north"):
+        assert sudare("consortium", "sign", "--next", "--member", f"{name}/member.toml").exit_code == 0
+    held = sudare("consortium", "adopt", "--member", "east/member.toml")
+    assert held.exit_code == NotApproved.exit_code
+    assert "risk (paid for, not finished)" in held.stderr
+    ended = sudare("consortium", "adopt", "--member", "east/member.toml", "--end-tasks", "--json")
+    assert (ended.exit_code, ended.values["ended"]) == (0, ["risk"])
+
+
+@pytest.mark.parametrize("text", ["east", "east epsilon=much", "east gamma=2"])
+def test_a_budget_of_an_amendment_is_an_amount(text: str, consortium: Path, sudare: Sudare) -> None:
+    assert "is not an amount" in sudare("consortium", "amend", "agreement.toml", "--budget", text).stderr

@@ -49,7 +49,10 @@ def test_the_commands_there_are() -> None:
     found = {" ".join(path[1:]) for path, _ in ALL}
     budget = {f"budget {name}" for name in ("show", "raise", "close", "verify", "export", "backup", "head", "restore")}
     key = {"key", *(f"key {name}" for name in ("new", "show", "rotate", "revoke"))}
-    consortium = {"consortium", *(f"consortium {name}" for name in ("new", "join", "sign", "check", "blame"))}
+    consortium = {
+        "consortium",
+        *(f"consortium {name}" for name in ("new", "join", "sign", "check", "amend", "adopt", "history", "blame")),
+    }
     request = {"request", *(f"request {name}" for name in ("ask", "change", "list", "show", "approve", "deny", "run"))}
     fits = {f"fit {name}" for name in FITTED}
     assert found == {
@@ -89,7 +92,7 @@ def test_every_command_can_answer_in_json(path: tuple[str, ...], command: Any) -
 
 def test_what_spends_or_changes_can_be_rehearsed() -> None:
     rehearsed = {path[1:] for path, command in ALL if "--dry-run" in {o for p in command.params for o in p.opts}}
-    consortium = {("consortium", name) for name in ("new", "join", "sign", "check")}
+    consortium = {("consortium", name) for name in ("new", "join", "sign", "check", "amend", "adopt")}
     request = {("request", name) for name in ("ask", "change", "approve", "deny", "run")}
     assert rehearsed == {
         *request, *(("fit", name) for name in FITTED), ("perturb",), ("synthesize",), ("budget", "raise"), ("budget", "close"), ("budget", "restore"), ("key", "rotate"), ("key", "revoke"),

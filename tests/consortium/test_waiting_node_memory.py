@@ -19,7 +19,19 @@ pytest.importorskip("nvflare")
 
 PASSPHRASE = "only for these tests"
 # What a task needs, or nobody here.
-NOT_LOADED = ("dask", "distributed", "jax", "matplotlib", "numba", "pandas", "pyarrow", "scipy", "sklearn", "torch", "aiohttp")
+NOT_LOADED = (
+    "dask",
+    "distributed",
+    "jax",
+    "matplotlib",
+    "numba",
+    "pandas",
+    "pyarrow",
+    "scipy",
+    "sklearn",
+    "torch",
+    "aiohttp",
+)
 # Measured: 116 MB. The rest is for other versions of the packages and of the system.
 MOST_MEGABYTES = 150.0
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from sudare.cli.answers import AsJson, DryRun, answer, reported
 from sudare.cli.consortium_blame import blame
+from sudare.cli.consortium_versions import adopt, amend, history
 from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase, public_key
 from sudare.cli.options import Encoding, HasHeader, table_name
 from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left
@@ -203,16 +204,28 @@ def join(
 def sign(
     member: MemberFile = Path("member.toml"),
     add: StatementFiles = None,
+    proposed: Annotated[
+        bool,
+        typer.Option("--next", help="Sign the version that is proposed beside the agreement (AGREEMENT.next.toml)."),
+    ] = False,
     passphrase_file: PassphraseFile = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Sign the agreement as it stands. Read it first: the signature is over everything in it."""
-    from sudare.consortium import Member, signature_status
+    from dataclasses import replace
+
+    from sudare.consortium import Agreement, Member, Statements, signature_status
+    from sudare.consortium.agreement.amendments import check_follows, proposal_path
     from sudare.consortium.agreement.membership import signed, with_statements_of
     from sudare.consortium.tasks.task_costs import check_plannable
 
     own = Member.load(member)
+    if proposed:
+        path = own.agreement_path
+        own = replace(own, agreement_path=proposal_path(path))
+        if path.exists():
+            check_follows(Agreement.load(path), Statements.load(path), own.agreement())
     agreement = own.agreement()
     agreement.check_complete()
     check_plannable(agreement)
@@ -277,6 +290,9 @@ def check(
         raise typer.Exit(KeyRevoked.exit_code if stands.revoked else AgreementMismatch.exit_code)
 
 
+app.command("amend", short_help="Propose the next version of an agreement that is in force.")(amend)
+app.command("adopt", short_help="Put a proposed version that all have signed in the agreement's place.")(adopt)
+app.command("history", short_help="The versions of an agreement, who signed each, and what it changed.")(history)
 app.command("blame", short_help="Which signed statements about a task's sums contradict each other.")(blame)
 
 
@@ -411,6 +427,7 @@ def _values(agreement: Agreement, found: SignatureStatus) -> dict[str, Any]:
 
     return {
         "name": agreement.name,
+        "version": agreement.version,
         "digest": agreement.digest,
         "in_force": found.is_in_force,
         "signed": list(found.signed),

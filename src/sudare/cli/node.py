@@ -7,9 +7,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +24,7 @@ from sudare.safe_text import escaped_for_terminal
 if TYPE_CHECKING:
     from sudare.consortium.agreement.member_settings import Member
     from sudare.consortium.node import Node
+    from sudare.consortium.renewal import Renewal
     from sudare.errors import SudareError
 
 Kit = Annotated[
@@ -50,19 +52,38 @@ def node(
     health_port: HealthPort = None,
     passphrase_file: PassphraseFile = None,
 ) -> None:
-    """Run this member: connect outwards, wait for tasks, take part. Ends with Ctrl-C; started again, it goes on."""
+    """Run this member: connect outwards, wait for tasks, take part. Ends with Ctrl-C; started again, it goes on.
+
+    New versions of the agreement, keys, certificates and settings are taken while it runs, once no task is under way.
+    """
+    from sudare.consortium.renewal import Renewal, adopted_version
     from sudare.errors import ConsortiumError
 
     # What service managers and containers send; in a container nothing at all would happen without a handler.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    own = _member(member, kit, relay, health_port)
-    with _started(own, passphrase_file, log) as running:
-        if running is None:
-            raise ConsortiumError("A node of this member is already running.", "Stop it first, or let it work.")
-        try:
-            running.run(stay=True)
-        except KeyboardInterrupt:
-            _say("stopped; what was begun goes on when the node is started again")
+    phrase = cache(lambda: passphrase(passphrase_file, "Passphrase of the member's key"))
+
+    def settings() -> Member:
+        return _member(member, kit, relay, health_port)
+
+    unfinished: list[str] = []
+    while True:
+        with _started(settings(), phrase, log, renewal_of=lambda own: Renewal(own, member, settings)) as running:
+            if running is None:
+                raise ConsortiumError("A node of this member is already running.", "Stop it first, or let it work.")
+            try:
+                running.run(unfinished, stay=True)
+            except KeyboardInterrupt:
+                _say("stopped; what was begun goes on when the node is started again")
+                return
+        unfinished = [name for name, each in running.task_runs.items() if not each.is_over]
+        if running.renewed_for == "agreement":
+            taken = adopted_version(running.member, running.agreement)
+            _say(f"version {taken.version} of the agreement ({taken.digest[:12]}) is in force and taken")
+        else:
+            _say(
+                f"beginning anew: {'a key was' if running.renewed_for == 'keys' else 'settings or certificates were'} changed"
+            )
 
 
 @reported
@@ -91,7 +112,8 @@ def run(
         # Before the others wait for it: records that cannot be opened would stop the task at all of them.
         column_types(own.source(), agreement.schema.source_columns)
     seconds = agreement.deadlines.task_seconds if wait_seconds is None else wait_seconds
-    with _started(own, passphrase_file, log) as running:
+    phrase = cache(lambda: passphrase(passphrase_file, f"Passphrase of {own.key_path.name}"))
+    with _started(own, phrase, log) as running:
         if running is None:
             found = _asked(own, task, seconds, withdraw)
         else:
@@ -180,7 +202,12 @@ def _member(path: Path, kit: Path | None, relay: str | None, health_port: int | 
 
 
 @contextmanager
-def _started(own: Member, passphrase_file: Path | None, log: Path | None) -> Iterator[Node | None]:
+def _started(
+    own: Member,
+    phrase: Callable[[], bytes],
+    log: Path | None,
+    renewal_of: Callable[[Member], Renewal] | None = None,
+) -> Iterator[Node | None]:
     """The node, connected; None if another process of this member is running."""
     from sudare.consortium.event_log import EventLog
     from sudare.consortium.health_endpoint import HealthEndpoint
@@ -192,14 +219,14 @@ def _started(own: Member, passphrase_file: Path | None, log: Path | None) -> Ite
         if not alone:
             yield None
             return
-        phrase = passphrase(passphrase_file, f"Passphrase of {own.key_path.name}")
-        identity = own.identity(phrase)
+        identity = own.identity(phrase())
         peers = [name for name in talking_names(own.agreement()) if name != own.name]
         transport = transport_of(own.name, own.transport, peers=peers, folder=own.state_folder)
         health = None
         stream = open("/dev/null" if log is None else log, "a", encoding="utf-8")  # noqa: SIM115
         try:
-            started = Node(own, identity, transport, EventLog(stream, own.name), _say)
+            renewal = None if renewal_of is None else renewal_of(own)
+            started = Node(own, identity, transport, EventLog(stream, own.name), _say, renewal=renewal)
             port = own.transport.health_port
             health = None if port is None else HealthEndpoint(port, started.health)
             for line in expiry_lines(own.transport.kit, "client"):

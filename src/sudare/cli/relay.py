@@ -210,6 +210,14 @@ def kits(
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where one folder for each is made.")
     ] = Path("kits"),
     host: Annotated[str, typer.Option("--host", help="The name by which members reach the relay.")] = "localhost",
+    authority: Annotated[
+        Path | None,
+        typer.Option(
+            "--authority",
+            metavar="FILE",
+            help="Keep the key that signs the certificates in this file, or use the one that is there: later kits then work beside earlier ones. Default: it is forgotten.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make certificates for the relay and for every member, in the layout of FLARE's kits."""
@@ -219,7 +227,7 @@ def kits(
 
     found = Agreement.load(agreement)
     names = found.member_names
-    written = write_kits(folder, host, names, None if found.relay is None else RELAY_NAME)
+    written = write_kits(folder, host, names, None if found.relay is None else RELAY_NAME, authority)
     values = {
         "relay": str(written[0]),
         "members": {name: str(kit) for name, kit in zip(names, written[1:], strict=True)},

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sudare.consortium.agreement.agreement import Agreement
+from sudare.consortium.agreement.amendments import check_not_older
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.member_settings import Member, TransportSettings
 from sudare.consortium.agreement.signed_statements import KeysInForce, check_is_key_of
@@ -29,6 +30,7 @@ from sudare.consortium.network.message_dispatch import Activity, MessageDispatch
 from sudare.consortium.network.session import PinnedAgreement, Session
 from sudare.consortium.network.transport.base import Transport
 from sudare.consortium.node_request_files import REQUESTS, RUN, STATES, WITHDRAW, states_of
+from sudare.consortium.renewal import Reason, Renewal, tasks_under_way
 from sudare.consortium.tasks.definitions import Task
 from sudare.errors import InvalidParameter, KeyRevoked, NotApproved, NotConnected, SudareError
 from sudare.files import check_unshared, held_alone, make_private_folder, write_atomically
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS: Final = 0.5
 _SETTLE_SECONDS: Final = 30.0
+# How often the ledger is asked whether a new version of the agreement can be taken.
+_WEIGH_SECONDS: Final = 5.0
 # How often a member is heard of where nothing happens, and after how many such intervals of silence it is taken to be away.
 _LONGEST_BEAT_SECONDS: Final = 15.0
 _BEATS_IN_A_ROUND: Final = 4.0
@@ -81,6 +85,9 @@ class Node:
     tell: Tell = lambda text: None
     clock: Callable[[], float] = time.monotonic
     task_runs: dict[str, TaskRun] = field(default_factory=dict)
+    renewal: Renewal | None = None
+    # Why this life ended and another one is to begin, once it has.
+    renewed_for: Reason | None = None
 
     def __post_init__(self) -> None:
         self.agreement = self.member.agreement()
@@ -92,6 +99,7 @@ class Node:
         check_unshared(self.member.state_folder, "The state folder")
         # A ledger older than the one this node used last is refused: what was spent must not be forgotten.
         checked_ledger(self.member)
+        check_not_older(self.member, self.agreement)
         sum_keys = identity.member_keys(bytes.fromhex(self.agreement.digest))
         self._beat_seconds = beat_seconds_of(self.agreement)
         pins = pins_of(self.agreement, keys)
@@ -104,6 +112,7 @@ class Node:
         self._written: dict[str, Any] = {}
         self._drop_lines = DropLines()
         self._told_versions: set[str] = set()
+        self._keys_have_changed, self._is_told_of_version, self._weighed_at = False, False, float("-inf")
         self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
 
     def run(self, tasks: Iterable[str] = (), *, stay: bool = False, most_seconds: float = float("inf")) -> bool:
@@ -117,9 +126,9 @@ class Node:
                     "Another node or job of this member is running with its state folder.",
                     "Let it finish, or stop it, and start this one again.",
                 )
-            for name in tasks:
-                self.ask(name)
             try:
+                for name in tasks:
+                    self.ask(name)
                 in_time = drive(self.dispatcher, self.transport, lambda: self._poll(stay), most_seconds, self.clock)
                 settle(self.dispatcher, self.transport, _SETTLE_SECONDS)
             finally:
@@ -187,6 +196,9 @@ class Node:
             self._advance(run, now)
         if self._document() != self._written or not (self.member.state_folder / STATES).exists():
             self._write_states()
+        self.renewed_for = self._due_renewal()
+        if self.renewed_for is not None:
+            return True
         return not stay and bool(self.task_runs) and all(each.is_over for each in self.task_runs.values())
 
     def _add_run(self, name: str) -> None:
@@ -324,7 +336,12 @@ class Node:
         """Raise `KeyRevoked` once the statements beside the agreement say so: a revoked key counts no more for a running node, either."""
         try:
             if self._keys.have_changed():
-                self.tell("a member has rotated its key: start the node again, so that it takes the new one")
+                self._keys_have_changed = True
+                self.tell(
+                    "a member has rotated its key: start the node again, so that it takes the new one"
+                    if self.renewal is None
+                    else "a member has rotated its key: the node takes the new one once no task is under way"
+                )
         except KeyRevoked as error:
             for run in self.task_runs.values():
                 if run.activity is not None and not run.is_over:
@@ -332,6 +349,32 @@ class Node:
             raise
         except SudareError as error:
             self.tell(f"the statements beside the agreement cannot be used: {type(error).__name__}: {error}")
+
+    def _due_renewal(self) -> Reason | None:
+        """Why another life begins now. While a task is under way, none does; settings are taken at once where the relay is not reached."""
+        if self.renewal is None:
+            return None
+        reason = self.renewal.reason() or ("keys" if self._keys_have_changed else None)
+        is_idle = all(each.is_over for each in self.task_runs.values())
+        if reason == "agreement":
+            is_idle = is_idle and self._lets_go_of_agreement(self.renewal)
+        reaches_relay = getattr(self.transport, "reaches_relay", lambda: True)
+        return reason if is_idle or (reason == "settings" and not reaches_relay()) else None
+
+    def _lets_go_of_agreement(self, renewal: Renewal) -> bool:
+        """Whether a new version can be taken: nothing that was paid for under this one is unfinished, or somebody has put it in place."""
+        now = self.clock()
+        if now - self._weighed_at < _WEIGH_SECONDS:
+            return False
+        self._weighed_at = now
+        if renewal.is_in_place() or not (held := tasks_under_way(self.member, self.agreement)):
+            return True
+        if not self._is_told_of_version:
+            self._is_told_of_version = True
+            self.tell(
+                f"a new version of the agreement is in force, and waits for tasks that were paid for: {', '.join(sorted(held))}"
+            )
+        return False
 
     def _log_presence(self, now: float) -> None:
         present, names = self._heard_lately(now), self.agreement.member_names

@@ -101,7 +101,10 @@ class Deadlines:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What is agreed. Members and tasks are in the order of their names, whatever the order in the file."""
+    """What is agreed. Members and tasks are in the order of their names, whatever the order in the file.
+
+    A `version` after the first has the digest of the one before it as `previous`, so that no two versions ever have one digest.
+    """
 
     name: str
     schema: Schema
@@ -110,8 +113,15 @@ class Agreement:
     sums: Sums = field(default_factory=Sums)
     deadlines: Deadlines = field(default_factory=Deadlines)
     relay: Relay | None = None
+    version: int = 1
+    previous: str | None = None
 
     def __post_init__(self) -> None:
+        if (self.version == 1) != (self.previous is None):
+            raise AgreementError(
+                "`version` and `previous` do not fit: the first version follows nothing, and every other one names the hash of the one before it.",
+                "Make new versions with `sudare consortium amend`.",
+            )
         for listed in ("members", "tasks"):
             ordered = tuple(sorted(getattr(self, listed), key=lambda each: each.name))
             object.__setattr__(self, listed, ordered)
@@ -284,7 +294,7 @@ class Agreement:
     def from_dict(cls, document: object, folder: Path | None = None) -> Agreement:
         """The agreement that nested dictionaries describe. A schema in a file of its own is looked for in `folder`."""
         fields = Field("", document).table(
-            ("format", "name", "schema"), ("members", "tasks", "sums", "deadlines", "relay")
+            ("format", "name", "schema"), ("members", "tasks", "sums", "deadlines", "relay", "version", "previous")
         )
         fields["format"].check_format(FORMAT, "agreements")
         members = fields["members"].named() if "members" in fields else {}
@@ -301,6 +311,8 @@ class Agreement:
             sums=_sums(fields["sums"]) if "sums" in fields else Sums(),
             deadlines=_deadlines(fields["deadlines"]) if "deadlines" in fields else Deadlines(),
             relay=fields["relay"].built(Relay, {"key": _public_key}) if "relay" in fields else None,
+            version=fields["version"].whole(1) if "version" in fields else 1,
+            previous=fields["previous"].hexadecimal(64) if "previous" in fields else None,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -310,9 +322,11 @@ class Agreement:
         options = {"threshold": self.sums.threshold, "dishonest": self.sums.dishonest, "collector": collector}
         told = {name: value for name, value in options.items() if value is not None}
         relay = {} if self.relay is None else {"relay": {"key": self.relay.key}}
+        follows = {} if self.previous is None else {"version": self.version, "previous": self.previous}
         return {
             "format": FORMAT,
             "name": self.name,
+            **follows,
             "sums": {"hidden_by": self.sums.hidden_by, **told},
             "deadlines": vars(self.deadlines).copy(),
             **relay,

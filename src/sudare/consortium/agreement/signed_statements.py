@@ -343,6 +343,23 @@ def check_is_key_of(agreement: Agreement, statements: Statements, name: str, pub
         )
 
 
+@dataclass(frozen=True)
+class KnownKeys:
+    """All keys that ever stood for a member, by however many rotations, and whether they no longer count."""
+
+    ever: frozenset[str]
+    is_lost: bool
+
+
+def keys_of(agreement: Agreement, statements: Statements) -> dict[str, KnownKeys]:
+    """The keys, in hexadecimal, that ever stood for each member, and for the relay where it has one."""
+    chains, successors = _chains(agreement, statements), _successors(statements)
+    return {
+        name: KnownKeys(_reached_from(key, successors), name in chains.lost)
+        for name, key in agreement.pinned_keys.items()
+    }
+
+
 def statements_path(agreement_path: str | os.PathLike[str]) -> Path:
     """Where the statements about an agreement are kept: beside it."""
     return Path(agreement_path).with_suffix(ENDING)
@@ -370,11 +387,7 @@ def _chains(agreement: Agreement, statements: Statements) -> _Chains:
 
     More statements never bring a lost member back: what counts against it only grows with them.
     """
-    successors: dict[str, set[str]] = {}
-    for each in statements.rotations:
-        if each.is_valid():
-            successors.setdefault(each.old, set()).add(each.new)
-    pinned = agreement.pinned_keys
+    successors, pinned = _successors(statements), agreement.pinned_keys
     keys = {name: _chain_from(key, successors) for name, key in pinned.items()}
     reached = {name: _reached_from(key, successors) for name, key in pinned.items()}
     # Two successors: somebody else has the old key. A cycle: nobody knows which is the last.
@@ -387,6 +400,15 @@ def _chains(agreement: Agreement, statements: Statements) -> _Chains:
     shared = {name for names in owners.values() if len(names) > 1 for name in names}
     revoked = _revoked_keys(agreement.revoking_members, statements.revocations, owners)
     return _Chains(keys, frozenset(torn | shared | {name for name, reach in reached.items() if revoked & reach}))
+
+
+def _successors(statements: Statements) -> dict[str, set[str]]:
+    """The keys that each key was handed over to."""
+    successors: dict[str, set[str]] = {}
+    for each in statements.rotations:
+        if each.is_valid():
+            successors.setdefault(each.old, set()).add(each.new)
+    return successors
 
 
 def _chain_from(pinned: str, successors: Mapping[str, set[str]]) -> tuple[str, ...]:

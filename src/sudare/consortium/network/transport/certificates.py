@@ -18,22 +18,23 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from sudare.errors import InvalidParameter, NotConnected
-from sudare.files import SHARED_MODE, check_private, make_private_folder, write_new
+from sudare.errors import IdentityError, InvalidParameter, NotConnected
+from sudare.files import SHARED_MODE, check_private, make_private_folder, read_private, write_new
 
 # FLARE's envelope around every message has room for keys and signatures of exactly this size.
 _KEY_BITS: Final = 2048
 _VALID_DAYS: Final = 360
 _ROOT: Final = "rootCA.pem"
+_KEPT_NAME: Final = "relay-authority"
 # A common name has 64 letters at most.
 _HOST: Final = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:-]{0,63}")
 
 
 class _Authority:
-    """Whoever runs the relay; its key is forgotten once the kits are written."""
+    """Whoever runs the relay. Its key is forgotten once the kits are written, unless it is kept in a file for kits that work beside these."""
 
-    def __init__(self, name: str) -> None:
-        self._key = rsa.generate_private_key(65537, _KEY_BITS)
+    def __init__(self, name: str, key: rsa.RSAPrivateKey | None = None) -> None:
+        self._key = rsa.generate_private_key(65537, _KEY_BITS) if key is None else key
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
         builder = self._begun(self._name, self._key.public_key())
@@ -60,20 +61,42 @@ class _Authority:
         )
 
 
-def write_kits(folder: Path, host: str, members: Iterable[str], collector: str | None = None) -> list[Path]:
+def write_kits(
+    folder: Path, host: str, members: Iterable[str], collector: str | None = None, authority_path: Path | None = None
+) -> list[Path]:
     """One kit for the relay at that host and one for each member, as folders below this one. The first is the relay's.
 
     A relay that collects sums connects to itself as members do, under the name `collector`: inside its kit is one for that.
+    Kits of one authority, whose key is kept at `authority_path`, work together whenever and for whichever host they were made.
     """
     if not _HOST.fullmatch(host):
         raise InvalidParameter(
             "The relay's host is not a name or address of a machine.", "Use for example relay.example."
         )
-    authority = _Authority(f"relay of {host}"[:64])
+    authority = _Authority(f"relay of {host}"[:64]) if authority_path is None else _kept_authority(authority_path)
     kits = [_write_kit(folder / "relay", authority, host, "server")]
     if collector is not None:
         _write_kit(collector_kit(kits[0]), authority, collector, "client")
     return kits + [_write_kit(folder / name, authority, name, "client") for name in members]
+
+
+def _kept_authority(path: Path) -> _Authority:
+    """The authority whose key is in a file; made and written the first time. Its name does not change with the relay's host."""
+    encoding, private = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    if path.exists():
+        try:
+            key = serialization.load_pem_private_key(read_private(path, "The authority's key"), None)
+        except (ValueError, TypeError):
+            key = None
+        if not isinstance(key, rsa.RSAPrivateKey):
+            raise InvalidParameter(
+                f"'{path.name}' is not the key of an authority for kits.",
+                "Give the file that --authority wrote before.",
+            )
+        return _Authority(_KEPT_NAME, key)
+    key = rsa.generate_private_key(65537, _KEY_BITS)
+    write_new(path, key.private_bytes(encoding, private, serialization.NoEncryption()))
+    return _Authority(_KEPT_NAME, key)
 
 
 def collector_kit(relay_kit: Path) -> Path:
@@ -125,6 +148,17 @@ def days_left(kit: Path, role: str, now: datetime.datetime | None = None) -> int
     except (ValueError, OSError):
         raise NotConnected(f"A certificate of kit '{kit.name}' cannot be read.", "Ask for the kit again.") from None
     return (min(ends) - (datetime.datetime.now(datetime.UTC) if now is None else now)).days
+
+
+def is_usable(kit: Path, role: str) -> bool:
+    """Whether the kit's certificate is in its time and for its key; a kit that is just being written is not."""
+    try:
+        files = kit_files(kit, role)
+        certificate = x509.load_pem_x509_certificate(Path(files[f"{role}_cert"]).read_bytes())
+        key = serialization.load_pem_private_key(Path(files[f"{role}_key"]).read_bytes(), None)
+        return days_left(kit, role) >= 0 and certificate.public_key() == key.public_key()
+    except (NotConnected, IdentityError, ValueError, TypeError, OSError):
+        return False
 
 
 def _write_kit(kit: Path, authority: _Authority, name: str, role: str) -> Path:

@@ -1,0 +1,199 @@
+"""`sudare consortium amend`, `adopt` and `history`: new versions of an agreement that is in force."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from sudare.cli.answers import AsJson, DryRun, answer, reported
+from sudare.cli.key_files import MemberFile
+from sudare.safe_text import escaped_for_terminal
+
+if TYPE_CHECKING:
+    pass
+
+_AgreementFile = Annotated[Path, typer.Argument(metavar="AGREEMENT", help="The agreement (TOML).")]
+
+
+@reported
+def amend(
+    agreement: _AgreementFile,
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", metavar="MEMBER", help="A member that leaves; may be repeated.")
+    ] = None,
+    budgets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--budget",
+            metavar="TEXT",
+            help='A member\'s larger budget, as "NAME epsilon=3 delta=1e-6"; may be repeated.',
+        ),
+    ] = None,
+    tasks: Annotated[
+        list[str] | None,
+        typer.Option("--task", metavar="TEXT", help="A task that is added or changed, as in `new`; may be repeated."),
+    ] = None,
+    without_tasks: Annotated[
+        list[str] | None, typer.Option("--remove-task", metavar="TASK", help="A task that is no more; may be repeated.")
+    ] = None,
+    threshold: Annotated[
+        int | None, typer.Option("--threshold", min=1, help="How many members must stay in a sum. Default: as before.")
+    ] = None,
+    dishonest: Annotated[
+        int | None, typer.Option("--dishonest", min=0, help="How many members may cheat in a sum. Default: as before.")
+    ] = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Propose the next version of an agreement that is in force, in a file beside it. New members join that file; all of its members sign it."""
+    from sudare.consortium import Agreement, Statements, differences
+    from sudare.consortium.agreement.amendments import Amendment, amended, proposal_path
+    from sudare.consortium.agreement.membership import task_from_words
+    from sudare.errors import AgreementError
+
+    found, place = Agreement.load(agreement), proposal_path(agreement)
+    changed_budgets = dict(map(_budget, budgets or []))
+    change = Amendment(
+        frozenset(remove or []),
+        {name: replace(found.member(name).budget, **values) for name, values in changed_budgets.items()},
+        tuple(map(task_from_words, tasks or [])),
+        frozenset(without_tasks or []),
+        threshold,
+        dishonest,
+    )
+    # Read as it will be read.
+    following = Agreement.from_dict(amended(found, Statements.load(agreement), change).to_dict())
+    if place.exists():
+        raise AgreementError(
+            f"'{place.name}' exists already.", "Sign it, change it, or remove it and its statements first."
+        )
+    if not dry_run:
+        following.save(place)
+    fields = differences(found, following)
+    values = {
+        "agreement": str(agreement),
+        "proposal": str(place),
+        "version": following.version,
+        "previous": found.digest,
+        "digest": following.digest,
+        "members": list(following.member_names),
+        "changed": list(fields),
+        "dry_run": dry_run,
+    }
+    lines = [
+        f"{'Would propose' if dry_run else 'Proposed'} version {following.version} of {found.name} in {place}. The one in force stays in force.",
+        f"Changed: {', '.join(fields)}.",
+        "Dry run: nothing was changed."
+        if dry_run
+        else f"New members join it: sudare consortium join {place} …; then all sign it: sudare consortium sign --next",
+    ]
+    answer(values, as_json, *lines)
+
+
+def _budget(text: str) -> tuple[str, dict[str, float]]:
+    """A member's name and the amounts that are given for it."""
+    from sudare.errors import InvalidParameter
+
+    name, *words = text.split()
+    amounts: dict[str, float] = {}
+    for word in words:
+        key, _, value = word.partition("=")
+        try:
+            amounts[key] = float(value)
+        except ValueError:
+            amounts[""] = 0.0
+    if not amounts or not set(amounts) <= {"epsilon", "delta"}:
+        raise InvalidParameter("A budget is not an amount.", 'Write: --budget "NAME epsilon=3 delta=1e-6".')
+    return name, amounts
+
+
+@reported
+def adopt(
+    member: MemberFile = Path("member.toml"),
+    agreement: Annotated[
+        Path | None,
+        typer.Option(
+            "--agreement", metavar="FILE", help="An agreement without a member, as a relay that collects has it."
+        ),
+    ] = None,
+    end_tasks: Annotated[
+        bool,
+        typer.Option(
+            "--end-tasks", help="Also where tasks are under way: they are not finished, and what they cost stays spent."
+        ),
+    ] = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put the proposed version in the agreement's place, if all of its members have signed. A running node does it by itself when no task is under way."""
+    from sudare.consortium import Agreement, Member, Statements, keys_in_force
+    from sudare.consortium.agreement.amendments import adopted, proposal_path
+    from sudare.consortium.renewal import tasks_under_way
+    from sudare.errors import AgreementError, NotApproved
+
+    own = None if agreement is not None else Member.load(member)
+    path = Path("") if agreement is None else agreement
+    path = path if own is None else own.agreement_path
+    proposal = proposal_path(path)
+    if proposal.exists() and own is not None:
+        Agreement.load(proposal).member(own.name)
+    under_way: dict[str, str] = {}
+    if own is not None and path.exists() and own.name in Agreement.load(path).member_names:
+        under_way = tasks_under_way(own, Agreement.load(path))
+    if under_way and not end_tasks:
+        named = ", ".join(f"{name} ({state})" for name, state in sorted(under_way.items()))
+        raise NotApproved(
+            f"Tasks of the present version are under way: {named}.",
+            "Let them end, deny or cancel them, or give --end-tasks: what they cost stays spent.",
+        )
+    if dry_run and not proposal.exists():
+        raise AgreementError("No version is proposed.", "Propose one with `sudare consortium amend`.")
+    found = Agreement.load(proposal) if dry_run else adopted(path)
+    if dry_run:
+        keys_in_force(found, Statements.load(proposal))
+    values = {
+        "agreement": str(path),
+        "version": found.version,
+        "digest": found.digest,
+        "ended": sorted(under_way),
+        "dry_run": dry_run,
+    }
+    named = f"Version {found.version} of {found.name} ({found.digest[:12]})"
+    lines = [f"{named} would be in the agreement's place." if dry_run else f"{named} is now in the agreement's place."]
+    lines += [f"Not finished: {', '.join(sorted(under_way))}."] if under_way else []
+    answer(values, as_json, *lines, *(["Dry run: nothing was changed."] if dry_run else []))
+
+
+@reported
+def history(agreement: _AgreementFile, as_json: AsJson = False) -> None:
+    """The versions of an agreement as they are kept: who signed each, and what it changed."""
+    from sudare.consortium.agreement.amendments import versions
+
+    found = versions(agreement)
+    values = [
+        {
+            "version": each.agreement.version,
+            "digest": each.agreement.digest,
+            "previous": each.agreement.previous,
+            "members": list(each.agreement.member_names),
+            "signed": list(each.status.signed),
+            "changed": list(each.changed),
+        }
+        for each in found
+    ]
+    table = Table("version", "hash", "members", "signed by", "changed", box=None, pad_edge=False)
+    for each in found:
+        cells = (
+            str(each.agreement.version),
+            each.agreement.digest[:12],
+            ", ".join(each.agreement.member_names),
+            ", ".join(each.status.signed),
+            ", ".join(each.changed),
+        )
+        table.add_row(*(Text(escaped_for_terminal(cell)) for cell in cells))
+    answer({"agreement": str(agreement), "versions": values}, as_json, table)

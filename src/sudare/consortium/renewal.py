@@ -1,0 +1,110 @@
+"""What a life of a node was started from, and whether something else stands there now: then it begins another life, in the same process.
+
+A new version of the agreement, another key, new certificates, another address of the relay: each is taken once no task is under way. Where the
+relay is not reached any more, new certificates and another address are taken at once: what a task has promised others is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from sudare.consortium.agreement.agreement import Agreement
+from sudare.consortium.agreement.amendments import adopted, file_marks, following_version, proposal_path
+from sudare.consortium.agreement.member_settings import Member
+from sudare.consortium.agreement.signed_statements import statements_path
+from sudare.consortium.node_request_files import states_of
+from sudare.errors import AgreementError, SudareError
+
+Reason = Literal["agreement", "keys", "settings"]
+OVER: Final = ("finished", "failed", "denied", "cancelled")
+
+
+@dataclass
+class Renewal:
+    """The files of one life of a node, looked at whenever one of them was written. `reload` reads the member file as it was read at the start."""
+
+    member: Member
+    member_path: Path
+    reload: Callable[[], Member]
+
+    def __post_init__(self) -> None:
+        self.agreement = self.member.agreement()
+        self._kit = self._kit_marks()
+        self._seen = self._marks()
+        self._reason: Reason | None = None
+
+    def reason(self) -> Reason | None:
+        """Why another life is to begin; None as long as nothing has changed, or what has cannot be used (it may just be written)."""
+        seen = self._marks()
+        if seen != self._seen:
+            self._seen = seen
+            self._reason = self._found()
+        return self._reason
+
+    def is_in_place(self) -> bool:
+        """Whether somebody has put the new version in the agreement's place already."""
+        return Agreement.load(self.member.agreement_path).digest != self.agreement.digest
+
+    def _found(self) -> Reason | None:
+        try:
+            if following_version(self.agreement, self.member.agreement_path) is not None:
+                return "agreement"
+            member = self.reload()
+            if member != self.member or (self._kit_marks() != self._kit and self._is_kit_usable()):
+                return "settings"
+        except SudareError:
+            return None
+        return None
+
+    def _is_kit_usable(self) -> bool:
+        from sudare.consortium.network.transport.certificates import is_usable
+
+        kit = self.member.transport.kit
+        return kit is not None and is_usable(kit, "client")
+
+    def _kit_marks(self) -> tuple[tuple[int, ...], ...]:
+        kit = self.member.transport.kit
+        return () if kit is None else file_marks(kit / "startup" / name for name in _KIT_FILES)
+
+    def _marks(self) -> tuple[tuple[int, ...], ...]:
+        path = self.member.agreement_path
+        proposal = proposal_path(path)
+        files = (path, proposal, statements_path(proposal), statements_path(path), self.member_path)
+        return (*file_marks(files), *self._kit_marks())
+
+
+_KIT_FILES = ("rootCA.pem", "client.crt", "client.key")
+
+
+def tasks_under_way(member: Member, agreement: Agreement) -> dict[str, str]:
+    """Tasks of an agreement that hold a new version back at a member, with their states.
+
+    Those that its node has begun or that wait for the steward, and those that were paid for or disclosed and are not finished.
+    """
+    from sudare.consortium.tasks.task_account import entries_of, mark_of
+    from sudare.consortium.tasks.task_costs import entries_at
+
+    states = {name: str(each.get("state", "")) for name, each in states_of(member).items()}
+    entries = entries_at(member)
+    found = {name: state for name, state in states.items() if state not in OVER}
+    for task in agreement.tasks:
+        if states.get(task.name) != "finished" and entries_of(mark_of(agreement, task.name), entries):
+            found.setdefault(task.name, "paid for, not finished")
+    return found
+
+
+def adopted_version(member: Member, agreement: Agreement) -> Agreement:
+    """The version that follows, in the place of this one, unless it is there already. Raise AgreementError where it does not name this member."""
+    following = following_version(agreement, member.agreement_path)
+    if following is None:
+        raise AgreementError("No new version of the agreement is in force.", "See `sudare consortium check` about it.")
+    if member.name not in following.member_names:
+        raise AgreementError(
+            f"Version {following.version} of the agreement is in force, and '{member.name}' is no member of it.",
+            "Nothing was changed here: ledger, results and the version that this member signed stay. A node is no longer needed.",
+        )
+    is_proposed = Agreement.load(member.agreement_path).digest == agreement.digest
+    return adopted(member.agreement_path) if is_proposed else following

@@ -1,0 +1,198 @@
+"""New versions of an agreement: what can follow, what is kept, and that two versions never meet in a sum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sudare.consortium import Agreement, Budget, Identity, LearningTask, MemberEntry, Revocation, Rotation, Statements
+from sudare.consortium.agreement.amendments import (
+    Amendment,
+    adopted,
+    amended,
+    check_follows,
+    check_not_older,
+    following_version,
+    history_folder,
+    proposal_path,
+    settled_path,
+    versions,
+)
+from sudare.consortium.agreement.signed_statements import signature_status
+from sudare.errors import AgreementError, AgreementMismatch, KeyRevoked, SudareError
+from sudare.privacy import Guarantee
+from sudare.privacy.accounting import pure_cost
+from tests.consortium.clinics import IDENTITIES, NAMES, founded
+from tests.consortium.documents import agreement_of, signed_by_all, three_identities
+
+KEYS = three_identities()
+FIRST = agreement_of(KEYS)
+SIGNED = signed_by_all(FIRST, KEYS)
+RISK = LearningTask("risk", "one-sum", 1.0)
+
+
+def proposed(path: Path, following: Agreement, keys: dict[str, Identity]) -> None:
+    following.save(proposal_path(path))
+    signed_by_all(following, keys).save(proposal_path(path))
+
+
+def test_a_version_names_the_one_before_and_has_another_digest_whatever_it_changes() -> None:
+    second = amended(FIRST, SIGNED, Amendment())
+    assert (second.version, second.previous) == (2, FIRST.digest)
+    third = amended(second, signed_by_all(second, KEYS), Amendment())
+    assert len({FIRST.digest, second.digest, third.digest}) == 3
+    assert Agreement.from_toml(third.to_toml()) == third
+    # Masks, votes and channels come from keys that are derived from the digest.
+    publics = {KEYS["east"].member_keys(bytes.fromhex(each.digest)).public for each in (FIRST, second, third)}
+    assert len(publics) == 3
+
+
+def test_agreements_of_one_version_keep_the_hash_under_which_they_were_signed() -> None:
+    assert "version" not in FIRST.to_dict()
+    assert Agreement.from_dict({**FIRST.to_dict(), "version": 1}).digest == FIRST.digest
+
+
+@pytest.mark.parametrize("fields", [{"version": 2}, {"previous": "00" * 32}, {"version": 1, "previous": "00" * 32}])
+def test_number_and_previous_hash_belong_together(fields: dict[str, object]) -> None:
+    with pytest.raises(AgreementError, match="do not fit"):
+        Agreement.from_dict({**FIRST.to_dict(), **fields})
+
+
+def test_signatures_of_one_version_do_not_count_for_another() -> None:
+    second = amended(FIRST, SIGNED, Amendment())
+    assert signature_status(second, SIGNED).lacking == ("east", "north", "west")
+
+
+def test_members_tasks_and_budgets_are_changed() -> None:
+    change = Amendment(frozenset({"west"}), {"east": Budget(5.0, 1e-5)}, (RISK,), frozenset({"models"}))
+    second = amended(FIRST, SIGNED, change)
+    assert second.member_names == ("east", "north")
+    assert second.member("east").budget.epsilon == 5.0
+    assert second.task("risk") == RISK
+    assert "models" not in {task.name for task in second.tasks}
+    for unknown in (Amendment(frozenset({"south"})), Amendment(without_tasks=frozenset({"other"}))):
+        with pytest.raises(AgreementError, match="has no"):
+            amended(FIRST, SIGNED, unknown)
+
+
+def test_what_cannot_follow_is_refused() -> None:
+    second = amended(FIRST, SIGNED, Amendment())
+    smaller = second.with_member(replace(second.member("east"), budget=Budget(1.5, 1e-5)))
+    with pytest.raises(AgreementError, match="only ever raised"):
+        check_follows(FIRST, SIGNED, smaller)
+    for other in (replace(second, version=3), replace(second, previous="00" * 32), replace(second, name="others")):
+        with pytest.raises(AgreementError, match="not the version that follows"):
+            check_follows(FIRST, SIGNED, other)
+    with pytest.raises(AgreementMismatch, match="not signed by west"):
+        amended(FIRST, replace(SIGNED, signatures={**SIGNED.signatures} | {"west": "00" * 64}), Amendment())
+
+
+def test_rotated_keys_are_pinned_and_revoked_ones_never_again() -> None:
+    new = Identity.generated()
+    rotated = replace(SIGNED, rotations=(Rotation.made(KEYS["east"], new),)).with_sum_keys(FIRST, "east", new)
+    second = amended(FIRST, rotated, Amendment())
+    assert second.member("east").key == new.public_key.hex()
+    gone = Revocation(KEYS["west"].public_key.hex(), "2026-11-17", "stolen").signed_by(KEYS["west"])
+    revoked = replace(SIGNED, revocations=(gone,))
+    with pytest.raises(KeyRevoked, match="west"):
+        amended(FIRST, revoked, Amendment())
+    third = amended(FIRST, revoked, Amendment(frozenset({"west"})))
+    with pytest.raises(KeyRevoked, match="west"):
+        check_follows(FIRST, revoked, third.with_member(FIRST.member("west")))
+    stolen = MemberEntry("south", KEYS["west"].public_key.hex(), Budget(4.0, 1e-5))
+    with pytest.raises(KeyRevoked, match="south"):
+        check_follows(FIRST, SIGNED, amended(FIRST, SIGNED, Amendment(frozenset({"west"}))).with_member(stolen))
+    check_follows(FIRST, revoked, third.with_member(replace(FIRST.member("west"), key=new.public_key.hex())))
+
+
+def test_a_version_takes_its_place_once_all_have_signed_and_the_old_one_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "agreement.toml"
+    FIRST.save(path)
+    SIGNED.save(path)
+    with pytest.raises(AgreementError, match=r"agreement\.next\.toml"):
+        adopted(path)
+    second = amended(FIRST, SIGNED, Amendment(tasks=(RISK,)))
+    proposed(path, second, {name: KEYS[name] for name in ("east", "north")})
+    assert following_version(FIRST, path) is None
+    with pytest.raises(AgreementMismatch, match="not signed by west"):
+        adopted(path)
+    assert Agreement.load(path) == FIRST
+    proposed(path, second, KEYS)
+    assert following_version(FIRST, path) == second
+    assert adopted(path) == Agreement.load(path) == second
+    assert signature_status(second, Statements.load(path)).is_in_force
+    assert not list(tmp_path.glob("agreement.next*"))
+    assert following_version(FIRST, path) == second
+    listed = versions(path)
+    assert [each.agreement.version for each in listed] == [1, 2]
+    assert listed[0].status.is_in_force
+    assert "previous" in listed[1].changed
+    kept = next(history_folder(path).glob("*.toml"))
+    kept.write_text(kept.read_text().replace("three-clinics", "two-clinics"))
+    with pytest.raises(AgreementError, match="does not follow"):
+        versions(path)
+
+
+@pytest.mark.parametrize("written", ["history", "agreement", "statements"])
+def test_taking_a_version_goes_on_after_a_crash(written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "agreement.toml"
+    FIRST.save(path)
+    SIGNED.save(path)
+    second = amended(FIRST, SIGNED, Amendment())
+    proposed(path, second, KEYS)
+
+    def crash(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    broken = {"history": (Agreement, "save"), "agreement": (Statements, "save"), "statements": (Path, "unlink")}
+    with monkeypatch.context() as patch:
+        patch.setattr(*broken[written], crash)
+        with pytest.raises(KeyboardInterrupt):
+            adopted(path)
+    assert adopted(path) == second
+    assert signature_status(second, Statements.load(path)).is_in_force
+    assert [each.agreement.version for each in versions(path)] == [1, 2]
+
+
+def test_revocations_made_while_a_version_is_proposed_hold_under_it(tmp_path: Path) -> None:
+    path = tmp_path / "agreement.toml"
+    FIRST.save(path)
+    second = amended(FIRST, SIGNED, Amendment())
+    proposed(path, second, KEYS)
+    gone = Revocation(KEYS["west"].public_key.hex(), "2026-11-17", "stolen").signed_by(KEYS["west"])
+    replace(SIGNED, revocations=(gone,)).save(path)
+    with pytest.raises(KeyRevoked):
+        adopted(path)
+    with pytest.raises(SudareError):
+        following_version(FIRST, path)
+
+
+def test_a_new_member_has_no_earlier_version(tmp_path: Path) -> None:
+    path, south = tmp_path / "agreement.toml", Identity.generated()
+    second = amended(FIRST, SIGNED, Amendment(threshold=3)).with_member(
+        MemberEntry("south", south.public_key.hex(), Budget(4.0, 1e-5))
+    )
+    proposed(path, second, {**KEYS, "south": south})
+    assert settled_path(proposal_path(path)) == settled_path(path) == path
+    assert adopted(path) == second
+
+
+def test_a_new_budget_is_entered_once_and_an_older_version_is_refused(tmp_path: Path) -> None:
+    member = founded(tmp_path, RISK)[0]
+    first = member.agreement()
+    check_not_older(member, first)
+    account = member.account(first)
+    account.charge(Guarantee(9.5), pure_cost(9.5), "something")
+    change = Amendment(budgets={"east": Budget(12.0, 1e-5)})
+    second = amended(first, member.statements(), change)
+    proposed(member.agreement_path, second, {name: IDENTITIES[name] for name in NAMES})
+    adopted(member.agreement_path)
+    for _ in range(2):
+        check_not_older(member, second)
+    assert account.remaining().epsilon == 2.5
+    raised = [entry for entry in account.entries() if entry.kind == "raise"]
+    assert [entry.body["reason"] for entry in raised] == [f"version 2 of agreement clinics ({second.digest[:16]})"]
+    with pytest.raises(AgreementError, match="has taken version 2"):
+        check_not_older(member, first)
