@@ -111,6 +111,60 @@ def test_hellos_of_a_former_life_that_answered_this_one_are_not_believed_again()
     assert [each.content for each in exchanged(reborn, second, 4.0)] == [b"still here"]
 
 
+def test_a_withheld_hello_of_a_former_life_cuts_two_members_off_for_a_few_beats_only() -> None:
+    first, second, earlier = session_of(0, 2), session_of(1, 2), session_of(0, 2)
+    withheld: list[bytes] = []
+
+    def passed_on(one: Session, other: Session, start: float, seconds: int, *, withholds: bool = False) -> list[bytes]:
+        """What is delivered while both talk, `one`'s packets being kept back or not."""
+        delivered = []
+        for half in range(2 * seconds):
+            now = start + half / 2
+            for sender, receiver in ((one, other), (other, one)):
+                for packet in list(sender.due(now)):
+                    if sender is one and withholds:
+                        withheld.append(packet.content)
+                    elif (found := receiver.receive(Packet(sender.name, packet.content), now)) is not None:
+                        receiver.acknowledge(found)
+                        delivered.append(found.content)
+        return delivered
+
+    passed_on(earlier, second, 0.0, 5, withholds=True)
+    passed_on(first, second, 5.0, 5)
+    for content in withheld:
+        second.receive(Packet(FIRST, content), 10.0)
+    first.post(SECOND, b"still here")
+    second.post(FIRST, b"so am I")
+    assert passed_on(first, second, 10.0, 3) == []
+    assert sorted(passed_on(first, second, 13.0, 20)) == [b"so am I", b"still here"]
+    assert first.is_settled()
+    assert second.is_settled()
+    for content in withheld:
+        assert second.receive(Packet(FIRST, content), 33.0) is None
+    first.post(SECOND, b"at once")
+    assert passed_on(first, second, 33.0, 1) == [b"at once"]
+
+
+def test_more_withheld_lives_than_are_remembered_are_not_taken_up() -> None:
+    first, second = session_of(0, 2), session_of(1, 2)
+    withheld, hellos = [], [packet.content for packet in second.due(0.0)]
+    for _ in range(40):
+        earlier = session_of(0, 2)
+        for content in hellos:
+            earlier.receive(Packet(SECOND, content), 0.0)
+        withheld += [packet.content for packet in earlier.due(0.0)]
+    exchanged(first, second, 1.0)
+    for content in withheld:
+        second.receive(Packet(FIRST, content), 2.0)
+    assert len(second._peers[FIRST].displaced) == 16
+    assert second.drops.counts()[FIRST, "over-quota"] == 24
+    for second_half in range(60):
+        for packet in list(first.due(2.0 + second_half / 2)):
+            second.receive(Packet(FIRST, packet.content), 2.0 + second_half / 2)
+    first.post(SECOND, b"still here")
+    assert [each.content for each in exchanged(first, second, 33.0)] == [b"still here"]
+
+
 @settings(max_examples=60)
 @given(spot=st.integers(0, 10_000), bit=st.integers(0, 7), cut=st.booleans())
 def test_no_damaged_packet_is_delivered_or_disturbs_the_session(spot: int, bit: int, cut: bool) -> None:

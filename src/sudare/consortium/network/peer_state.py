@@ -19,6 +19,8 @@ MOST_AHEAD: Final = 4096
 # Of what one member has not acknowledged. A member that asks again and again for the same and acknowledges nothing gets no more.
 _MOST_UNACKNOWLEDGED: Final = 1 << 16
 _MOST_UNACKNOWLEDGED_BYTES: Final = 4 * MOST_PACKET_BYTES
+# Lives in use one after the other within a few beats: more are not taken up until some of them are silent.
+_MOST_DISPLACED: Final = 16
 # How long an answer is waited for before a message is sent again: twice what answers took lately, within these limits.
 _LEAST_RESEND_SECONDS: Final = 1.0
 _MOST_RESEND_SECONDS: Final = 8.0
@@ -84,7 +86,9 @@ class Peer:
     # Which lives it last said are present, as a digest.
     view: bytes = b""
     viewed_at: float = float("-inf")
+    # Lives that were in use before. Channels to those of them that were heard of lately are kept: what took their place may have been an old hello.
     former: set[bytes] = field(default_factory=set)
+    displaced: dict[bytes, Channel] = field(default_factory=dict)
     waiting: list[Pending] = field(default_factory=list)
     unacknowledged: dict[bytes, int] = field(default_factory=dict)
     unacknowledged_bytes: int = 0
@@ -113,6 +117,24 @@ class Peer:
         self.waiting.append(Pending(content, digest))
         return True
 
+    def use(self, channel: Channel, since: float) -> bool:
+        """Use this channel in the place of the present one. False if too many others were in use and heard of since then."""
+        lately = {
+            life: each for life, each in self.displaced.items() if each.announced_at >= since and each is not channel
+        }
+        if len(lately) >= _MOST_DISPLACED:
+            return False
+        if self.channel is not None:
+            self.former.add(self.channel.incarnation)
+            lately[self.channel.incarnation] = self.channel
+            # What the earlier life did not acknowledge goes to the new one, in the order it was said.
+            self.waiting[:0] = [Pending(each.content, each.digest) for each in self.channel.pending.values()]
+            self.channel.pending = {}
+        self.displaced, self.channel, self.candidate = lately, channel, None
+        self.receipt_owed, self.receipt_due, self.difference, self.has_left = False, float("inf"), None, False
+        self.terms_owed = not channel.agrees
+        return True
+
     def messages_due(self, channel: Channel, seal: Callable[[bytes], tuple[int, bytes]], now: float) -> Iterator[bytes]:
         """Sealed messages that are to be sent now: new ones, and those whose answer is overdue. `seal` gives the counter and the packet."""
         while self.waiting and len(channel.pending) < MOST_AHEAD:
@@ -131,7 +153,7 @@ class Peer:
         if self.heard_at is not None:
             self.heard_at = min(self.heard_at + seconds, now)
         self.viewed_at = min(self.viewed_at + seconds, now)
-        for channel in (self.channel, self.candidate):
+        for channel in (self.channel, self.candidate, *self.displaced.values()):
             if channel is not None:
                 channel.announced_at = min(channel.announced_at + seconds, now)
         for pending in () if self.channel is None else self.channel.pending.values():

@@ -4,7 +4,7 @@ Nothing here talks to anybody or looks at a clock: packets and times come in, pa
 from ephemeral X25519 keys, which hellos to all hold under the Ed25519 identities that the agreement pins; they are forgotten with the process, so
 what a relay recorded cannot be opened by keys that are stolen later. A life of another process is believed once it has shown that it knows
 this life of ours: it names it, or says the digest of the same lives, or seals a packet under the common key. So old announcements change
-nothing. A message is resent until the other side has acknowledged it, which a member does only once what follows from it is on its disk. What comes twice, late from an earlier life of a
+nothing, but for one that was kept back until after the next life was met: of the two, the one that goes on speaking is talked to after a few beats. A message is resent until the other side has acknowledged it, which a member does only once what follows from it is on its disk. What comes twice, late from an earlier life of a
 member, truncated or forged is dropped. Members whose agreements differ exchange nothing but digests of the agreements' fields.
 
 What is larger than its kind can be is dropped before it is opened, and what is kept for or of a member has a limit: counters that came,
@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from sudare.consortium.agreement.differing_fields import differing_fields, parsed_field_digests, shown_fields
 from sudare.consortium.agreement.identity import Identity, verifies
 from sudare.consortium.network.dropped_messages import Drops
-from sudare.consortium.network.peer_state import MOST_AHEAD, Channel, Peer, Pending
+from sudare.consortium.network.peer_state import MOST_AHEAD, Channel, Peer
 from sudare.consortium.network.presence_announcements import (
     BEAT,
     FAMILY,
@@ -348,7 +348,7 @@ class Session:
         except InvalidTag:
             self.drops.count(packet.sender, "unauthentic")
             return None
-        if not self._is_in_use(packet.sender, peer, channel):
+        if not self._is_in_use(packet.sender, peer, channel, now):
             return None
         peer.heard_at = now
         if kind == _RECEIPT:
@@ -379,8 +379,8 @@ class Session:
             self.drops.count(packet.sender, "malformed")
             return
         lives = {each.incarnation: each for each in (peer.candidate, peer.channel) if each is not None}
-        channel = lives.get(theirs)
-        if theirs in peer.former or (channel is not None and number <= channel.announced):
+        channel = lives.get(theirs, peer.displaced.get(theirs))
+        if (channel is None and theirs in peer.former) or (channel is not None and number <= channel.announced):
             self.drops.count(packet.sender, "repeated")
             return
         found = heard(packet.sender, self.pins.keys[packet.sender], packet.content)
@@ -388,6 +388,9 @@ class Session:
             self.drops.count(packet.sender, "unauthentic")
             peer.bad_signatures += 1
             peer.refusal_owed = _digest(packet.content)
+            return
+        if channel is not None and theirs in peer.displaced:
+            self._hear_displaced(packet.sender, peer, channel, found, now)
             return
         if channel is None and found.greeting is not None:
             channel = peer.candidate = self._channel_to(packet.sender, found.greeting)
@@ -400,7 +403,14 @@ class Session:
             peer.has_left |= channel is peer.channel
             peer.candidate = None if channel is peer.candidate else peer.candidate
         elif channel is peer.channel or self._is_known_to(found, now):
-            peer.heard_at = now if self._is_in_use(packet.sender, peer, channel) else peer.heard_at
+            peer.heard_at = now if self._is_in_use(packet.sender, peer, channel, now) else peer.heard_at
+
+    def _hear_displaced(self, name: str, peer: Peer, channel: Channel, found: Heard, now: float) -> None:
+        """A life goes on speaking after another took its place. If that one is silent it was an old hello, kept back by whoever passes them on."""
+        channel.announced, channel.announced_at = found.number, now
+        is_silent = peer.channel is None or peer.channel.announced_at < self._since(now)
+        if is_silent and found.kind != GOODBYE and self._is_in_use(name, peer, channel, now):
+            peer.heard_at = now
 
     def _is_known_to(self, found: Heard, now: float) -> bool:
         """Whether whoever said this has heard of this life of ours."""
@@ -425,21 +435,14 @@ class Session:
         agrees = greeting.agreement == agreement_tag(self.pins.agreement_digest, greeting.life)
         return Channel(greeting.life, directed(self.name), directed(name), publics, agrees, context)
 
-    def _is_in_use(self, name: str, peer: Peer, channel: Channel) -> bool:
+    def _is_in_use(self, name: str, peer: Peer, channel: Channel, now: float) -> bool:
         """Use this channel from now on, if it was not yet: its life knows this one. False if that member has begun anew too often."""
         if channel is peer.channel:
             return True
-        if len(peer.former) >= _MOST_LIVES:
+        is_taken = len(peer.former) < _MOST_LIVES and peer.use(channel, self._since(now))
+        if not is_taken:
             self.drops.count(name, "over-quota")
-            return False
-        if peer.channel is not None:
-            peer.former.add(peer.channel.incarnation)
-            # What the earlier life did not acknowledge goes to the new one, in the order it was said.
-            peer.waiting[:0] = [Pending(each.content, each.digest) for each in peer.channel.pending.values()]
-        peer.channel, peer.candidate = channel, None
-        peer.receipt_owed, peer.receipt_due, peer.difference, peer.has_left = False, float("inf"), None, False
-        peer.terms_owed = not channel.agrees
-        return True
+        return is_taken
 
     def _heed_refusal(self, packet: Packet, peer: Peer, ours: bytes) -> None:
         header, signature = packet.content[: HEADER.size], packet.content[HEADER.size :]
