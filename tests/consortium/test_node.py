@@ -333,7 +333,7 @@ def test_health_tells_states_and_nothing_else(tmp_path: Path) -> None:
         with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/health", timeout=10) as answer:
             facts = json.loads(answer.read())
         states = {"member", "agreement", "version", "up_seconds", "members", "present", "tasks"}
-        assert set(facts) == states | {"dropped", "held_bytes"}
+        assert set(facts) == states | {"dropped", "held_bytes", "relay_reached"}
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/results", timeout=10)
     finally:

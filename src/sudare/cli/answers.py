@@ -83,6 +83,11 @@ def answer(values: Mapping[str, Any], as_json: bool, *texts: RenderableType) -> 
             console.print(Escaped(spoken_table(text) if isinstance(text, Table) else text))
 
 
+def clear_screen() -> None:
+    """Empty the terminal; nothing where the answer goes elsewhere."""
+    _console().clear()
+
+
 def _console(stderr: bool = False) -> Console:
     """A console on which text is text: no markup, no links, no pictures in place of words between colons."""
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False)

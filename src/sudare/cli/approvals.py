@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sudare.cli.answers import AsJson, DryRun, answer, reported
+from sudare.cli.answers import AsJson, DryRun, answer, clear_screen, reported
 from sudare.cli.key_files import MemberFile
 from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left
 from sudare.consortium.sum_terms import sums_lines, sums_values
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
-    from sudare.consortium import Task
+    from sudare.consortium import Member, Task
     from sudare.privacy.account_balance import Amount
 
+_WATCH_SECONDS: Final = 2.0
 TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A task of the agreement, by its name.")]
 
 
@@ -47,59 +50,108 @@ def deny(
 
 
 @reported
-def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) -> None:
-    """How things stand: whether the agreement is in force, what waits for the steward, and what is left of the budget."""
-    from sudare.consortium import DictionaryTask, Member, signature_status
-    from sudare.consortium.node_request_files import states_of
+def status(
+    member: MemberFile = Path("member.toml"),
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C; with --json one object a line."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """How things stand: whether the agreement is in force, what waits for the steward, who is there, and what is left of the budget."""
+    from sudare.consortium import Member
+
+    while True:
+        own = Member.load(member)
+        agreement, values = own.agreement(), _status_values(own)
+        if watch and not as_json:
+            clear_screen()
+        sums = sums_lines(agreement, agreement.tasks)
+        answer(values, as_json, *_status_texts(values, sums), *expiry_lines(own.transport.kit, "client"))
+        if not watch:
+            return
+        try:
+            time.sleep(_WATCH_SECONDS)
+        except KeyboardInterrupt:
+            return
+
+
+def _status_values(own: Member) -> dict[str, Any]:
+    from sudare.consortium import DictionaryTask, signature_status
+    from sudare.consortium.node_request_files import present_members, reaches_relay, states_of
     from sudare.consortium.task_review import budget_left, noisy_totals, shown_totals, task_values
 
-    own = Member.load(member)
     agreement = own.agreement()
-    found = signature_status(agreement, own.statements())
-    at_node = states_of(own)
+    found, at_node, present = signature_status(agreement, own.statements()), states_of(own), present_members(own)
     tasks = [
         {
             **task_values(own, agreement, each.name),
             "node": str(at_node.get(each.name, {}).get("state", "")),
+            "round": at_node.get(each.name, {}).get("round"),
             "error": at_node.get(each.name, {}).get("error"),
         }
         for each in agreement.tasks
     ]
-    left = budget_left(own)
-    disclosed = [known for each in agreement.tasks if (known := shown_totals(own, agreement, each.name)) is not None]
     noisy = [
         noisy_totals(own, agreement, each)
         for each in agreement.tasks
         if isinstance(each, DictionaryTask) and each.is_private
     ]
-    kit = own.transport.kit
-    values = {
+    return {
         "member": own.name,
         "agreement": agreement.name,
         "digest": agreement.digest,
         "in_force": found.is_in_force,
         "unsigned": list(found.lacking),
         "revoked": list(found.revoked),
+        "node_running": present is not None,
+        "present": present,
+        "absent": None if present is None else [name for name in agreement.member_names if name not in present],
+        "relay_reached": reaches_relay(own),
         "tasks": tasks,
-        "budget": left,
+        "budget": budget_left(own),
         "sums": sums_values(agreement, agreement.tasks),
-        "certificate_days_left": kit_days_left(kit, "client"),
-        "shown": disclosed,
+        "certificate_days_left": kit_days_left(own.transport.kit, "client"),
+        "shown": [known for each in agreement.tasks if (known := shown_totals(own, agreement, each.name)) is not None],
         "noisy": noisy,
     }
+
+
+def _status_texts(values: dict[str, Any], sums: list[str]) -> list[RenderableType]:
+    tasks, left = values["tasks"], values["budget"]
     table = Table("task", "kind", "ε", "δ", "node", "steward", "by", "reason", box=None, pad_edge=False)
     for each in tasks:
         costs = _number(each["epsilon"]), _number(each["delta"])
         cells = (each["task"], each["kind"], *costs, each["node"], _verdict(each), each["who"], each["reason"])
         table.add_row(*(Text(escaped_for_terminal(str(cell))) for cell in cells))
-    lacking = [*found.lacking, *(f"{name} (key revoked)" for name in found.revoked)]
-    force = "in force" if found.is_in_force else f"not in force: no signature that counts by {', '.join(lacking)}"
-    budget = "No account yet." if left is None else f"Left of the budget: ε {left['epsilon']:g}, δ {left['delta']:g}."
-    stopped = [escaped_for_terminal(f"{each['task']} stopped: {each['error']}") for each in tasks if each["error"]]
-    summed = sums_lines(agreement, agreement.tasks)
-    shown = [*stopped, *_plan_lines(tasks), *summed, *map(_shown_text, disclosed), *map(_noisy_text, noisy)]
-    opening = f"{own.name} in {agreement.name} ({agreement.digest[:12]}), {force}."
-    answer(values, as_json, opening, table, *shown, budget, *expiry_lines(kit, "client"))
+    lacking = [*values["unsigned"], *(f"{name} (key revoked)" for name in values["revoked"])]
+    force = "in force" if values["in_force"] else f"not in force: no signature that counts by {', '.join(lacking)}"
+    return [
+        f"{values['member']} in {values['agreement']} ({values['digest'][:12]}), {force}.",
+        table,
+        *_node_lines(values),
+        *(escaped_for_terminal(f"{each['task']} stopped: {each['error']}") for each in tasks if each["error"]),
+        *_plan_lines(tasks),
+        *sums,
+        *map(_shown_text, values["shown"]),
+        *map(_noisy_text, values["noisy"]),
+        "No account yet." if left is None else f"Left of the budget: ε {left['epsilon']:g}, δ {left['delta']:g}.",
+    ]
+
+
+def _node_lines(values: dict[str, Any]) -> list[str]:
+    """Whether a node runs here, and whom it hears."""
+    if not values["node_running"]:
+        begun = [each["task"] for each in values["tasks"] if each["node"] not in ("", "finished", "failed", "denied")]
+        begun_lines = [f"Begun and not ended: {', '.join(begun)}. It goes on when the node is started again."]
+        return ["No node of this member is running here: sudare node", *(begun_lines if begun else [])]
+    absent = f" Not there: {', '.join(values['absent'])}." if values["absent"] else ""
+    lines = [f"Present: {', '.join(values['present'])}.{absent}"]
+    if not values["relay_reached"]:
+        lines.append(
+            "The relay is not reached: it is down, or line, proxy or certificate are not right. The node tries on."
+        )
+    return lines
 
 
 def _decide(

@@ -6,9 +6,10 @@ import datetime
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,11 +19,11 @@ import typer
 
 from sudare.cli.answers import AsJson, answer, reported
 from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase
-from sudare.consortium.certificate_expiry import expiry_lines
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
     from sudare.consortium.agreement.member_settings import Member
+    from sudare.consortium.event_log import EventLog
     from sudare.consortium.node import Node
     from sudare.consortium.renewal import Renewal
     from sudare.errors import SudareError
@@ -59,31 +60,31 @@ def node(
     from sudare.consortium.renewal import Renewal, adopted_version
     from sudare.errors import ConsortiumError
 
-    # What service managers and containers send; in a container nothing at all would happen without a handler.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     phrase = cache(lambda: passphrase(passphrase_file, "Passphrase of the member's key"))
 
     def settings() -> Member:
         return _member(member, kit, relay, health_port)
 
     unfinished: list[str] = []
-    while True:
-        with _started(settings(), phrase, log, renewal_of=lambda own: Renewal(own, member, settings)) as running:
-            if running is None:
-                raise ConsortiumError("A node of this member is already running.", "Stop it first, or let it work.")
-            try:
+    running = None
+    try:
+        _interrupt_at_sigterm()
+        while True:
+            with _started(settings(), phrase, log, renewal_of=lambda own: Renewal(own, member, settings)) as running:
+                if running is None:
+                    raise ConsortiumError("A node of this member is already running.", "Stop it first, or let it work.")
                 running.run(unfinished, stay=True)
-            except KeyboardInterrupt:
-                _say("stopped; what was begun goes on when the node is started again")
-                return
-        unfinished = [name for name, each in running.task_runs.items() if not each.is_over]
-        if running.renewed_for == "agreement":
-            taken = adopted_version(running.member, running.agreement)
-            _say(f"version {taken.version} of the agreement ({taken.digest[:12]}) is in force and taken")
-        else:
-            _say(
-                f"beginning anew: {'a key was' if running.renewed_for == 'keys' else 'settings or certificates were'} changed"
-            )
+            unfinished = [name for name, each in running.task_runs.items() if not each.is_over]
+            if running.renewed_for == "agreement":
+                taken = adopted_version(running.member, running.agreement)
+                _say(f"version {taken.version} of the agreement ({taken.digest[:12]}) is in force and taken")
+            else:
+                _say(
+                    f"beginning anew: {'a key was' if running.renewed_for == 'keys' else 'settings or certificates were'} changed"
+                )
+    except KeyboardInterrupt:
+        _say("stopped; what was begun goes on when the node is started again")
+        _end_now_if_busy(running, 0)
 
 
 @reported
@@ -103,6 +104,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a task of the agreement with the other members and wait for its end. A node that is running here does the work."""
+    from sudare.errors import NotConnected
     from sudare.frames import column_types
 
     own = _member(member, kit, relay, None)
@@ -113,13 +115,20 @@ def run(
         column_types(own.source(), agreement.schema.source_columns)
     seconds = agreement.deadlines.task_seconds if wait_seconds is None else wait_seconds
     phrase = cache(lambda: passphrase(passphrase_file, f"Passphrase of {own.key_path.name}"))
-    with _started(own, phrase, log) as running:
-        if running is None:
-            found = _asked(own, task, seconds, withdraw)
-        else:
-            running.ask(task, withdraw=withdraw)
-            running.run(most_seconds=seconds)
-            found = {**_values(running, task), "relay_reached": _reaches_relay(running)}
+    running = None
+    try:
+        _interrupt_at_sigterm()
+        with _started(own, phrase, log) as running:
+            if running is None:
+                found = _asked(own, task, seconds, withdraw)
+            else:
+                running.ask(task, withdraw=withdraw)
+                running.run(most_seconds=seconds)
+                found = {**_values(running, task), "relay_reached": running.transport.reaches_relay()}
+    except KeyboardInterrupt:
+        error = NotConnected(f"Task '{task}' was stopped by a signal.", "Run it again: it goes on where it was.")
+        _end_now_if_busy(running, error.exit_code)
+        raise error from None
     _tell_outcome(task, found, own.folder, as_json)
 
 
@@ -164,13 +173,6 @@ def _values(running: Node, task: str) -> dict[str, Any]:
     }
 
 
-def _reaches_relay(running: Node) -> bool:
-    """Whether it was the line, and not the others, that a task waited for."""
-    from sudare.consortium.network.transport.flare import FlareTransport
-
-    return running.transport.reaches_relay() if isinstance(running.transport, FlareTransport) else True
-
-
 def _asked(own: Member, task: str, seconds: float, withdraw: bool) -> dict[str, Any]:
     """Let the node that runs in this folder do it, and wait."""
     from sudare.consortium.node_request_files import ask_running_node, states_of
@@ -209,13 +211,12 @@ def _started(
     renewal_of: Callable[[Member], Renewal] | None = None,
 ) -> Iterator[Node | None]:
     """The node, connected; None if another process of this member is running."""
-    from sudare.consortium.event_log import EventLog
     from sudare.consortium.health_endpoint import HealthEndpoint
     from sudare.consortium.node import Node, talking_names, transport_of
     from sudare.files import held_alone, make_private_folder
 
     make_private_folder(own.state_folder)
-    with held_alone(own.state_folder / "node.lock") as alone:
+    with held_alone(own.state_folder / "node.lock") as alone, ExitStack() as stack:
         if not alone:
             yield None
             return
@@ -223,21 +224,45 @@ def _started(
         peers = [name for name in talking_names(own.agreement()) if name != own.name]
         transport = transport_of(own.name, own.transport, peers=peers, folder=own.state_folder)
         health = None
-        stream = open("/dev/null" if log is None else log, "a", encoding="utf-8")  # noqa: SIM115
         try:
             renewal = None if renewal_of is None else renewal_of(own)
-            started = Node(own, identity, transport, EventLog(stream, own.name), _say, renewal=renewal)
+            started = Node(own, identity, transport, _event_log(own, log, stack), _say, renewal=renewal)
             port = own.transport.health_port
             health = None if port is None else HealthEndpoint(port, started.health)
-            for line in expiry_lines(own.transport.kit, "client"):
-                _say(line)
             _say(f"connecting to {own.transport.relay} as '{own.name}' (outbound only)")
             yield started
         finally:
             if health is not None:
                 health.close()
             transport.close()
-            stream.close()
+
+
+def _event_log(own: Member, path: Path | None, stack: ExitStack) -> EventLog:
+    """The log of a member's events, to a file and to the command of its own choice."""
+    from sudare.consortium.event_log import EventLog, LogFile
+    from sudare.consortium.notifications import Notifier
+
+    stream = stack.enter_context(LogFile(path))
+    if not own.notify.command:
+        return EventLog(stream, own.name)
+    notifier = Notifier(own.notify, own.name)
+    stack.callback(notifier.close)
+    notifier.log = EventLog(stream, own.name, [notifier.hear])
+    return notifier.log
+
+
+def _interrupt_at_sigterm() -> None:
+    """Let SIGTERM do what Ctrl-C does; service managers and containers send it, and in a container nothing at all would happen without a handler."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def _end_now_if_busy(running: Node | None, exit_code: int) -> None:
+    """End the process at once where something is computed beside the loop: Python would wait for its end, and whoever sent the signal does not."""
+    if running is not None and running.is_busy:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_code)
 
 
 def _say(text: str) -> None:

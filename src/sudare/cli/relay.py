@@ -102,7 +102,7 @@ def _collecting(
         return
     from sudare.consortium.agreement.identity import Identity
     from sudare.consortium.collector_node import RelayNode
-    from sudare.consortium.event_log import EventLog
+    from sudare.consortium.event_log import EventLog, LogFile
     from sudare.consortium.network.transport.certificates import collector_kit, kit_files
     from sudare.errors import ConsortiumError
     from sudare.files import held_alone, make_private_folder
@@ -113,7 +113,7 @@ def _collecting(
     make_private_folder(state)
     with (
         held_alone(state / "relay.lock") as alone,
-        open("/dev/null" if log is None else log, "a", encoding="utf-8") as stream,
+        LogFile(log) as stream,
     ):
         if not alone:
             raise ConsortiumError("Another relay collects with this state folder.", "Stop it first, or let it work.")

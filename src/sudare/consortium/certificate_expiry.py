@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 # A new kit takes a telephone call or two.
@@ -21,10 +22,19 @@ def kit_days_left(kit: Path | None, role: str) -> int | None:
         return None
 
 
-def expiry_lines(kit: Path | None, role: str) -> list[str]:
-    """A warning if a certificate of the kit has ended or ends soon; nothing otherwise."""
+def expiry_lines(kit: Path | None, role: str, now: datetime.datetime | None = None) -> list[str]:
+    """A warning if a certificate of the kit has ended, ends soon or has not begun by this computer's clock; nothing otherwise."""
     days = kit_days_left(kit, role)
-    if kit is None or days is None or days >= WARNING_DAYS:
+    if kit is None or days is None:
+        return []
+    from sudare.consortium.network.transport.certificates import begins
+
+    begun = begins(kit, role)
+    if begun > (datetime.datetime.now(datetime.UTC) if now is None else now):
+        return [
+            f"The certificate of kit '{kit.name}' is not valid before {begun:%Y-%m-%d %H:%M} UTC, and nobody will be reached with it until then: is this computer's clock right?"
+        ]
+    if days >= WARNING_DAYS:
         return []
     ends = (
         f"has expired ({-days} {'day' if days == -1 else 'days'} ago), and nobody will be reached with it"

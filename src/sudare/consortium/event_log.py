@@ -7,12 +7,16 @@ fraction but seconds, and no way to hand in an object: what is not on the lists 
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import math
+import os
 import re
 import threading
-from collections.abc import Callable, Mapping, Set
-from typing import Final, TextIO
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Protocol, Self
 
 from sudare.consortium.agreement.document_fields import NAME
 from sudare.errors import InvalidParameter, every_error
@@ -21,22 +25,32 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{12}|[0-9a-f]{64}")
 _VERSION: Final = re.compile(r"[0-9][0-9a-z.+]{0,31}")
 _LARGEST_WHOLE: Final = 2**53
 
-EVENTS: Final[frozenset[str]] = frozenset(
-    {
-        "started",
-        "stopped",
-        "connected",
-        "disconnected",
-        "task-requested",
-        "task-approved",
-        "task-denied",
-        "task-started",
-        "task-finished",
-        "task-failed",
-        "message-dropped",
-        "release-withdrawn",
-    }
-)
+# Each event with the fields that it may have. What each of them means stands in docs/operations.md, which a test compares with this list.
+EVENTS: Final[Mapping[str, frozenset[str]]] = {
+    event: frozenset(fields)
+    for event, fields in {
+        "started": ("agreement", "version", "process"),
+        "stopped": (),
+        "connected": ("peer",),
+        "disconnected": ("peer", "kind"),
+        "relay-reached": (),
+        "relay-lost": (),
+        "member-doubled": ("peer",),
+        "message-dropped": ("peer", "kind", "count"),
+        "task-requested": ("task",),
+        "task-waits": ("task",),
+        "task-approved": ("task",),
+        "task-denied": ("task",),
+        "task-started": ("task", "kind"),
+        "task-finished": ("task", "round", "seconds"),
+        "task-failed": ("task", "error"),
+        "release-withdrawn": ("task", "peer"),
+        "certificate-ends": ("days",),
+        "budget-low": ("percent",),
+        "not-written": ("kind", "count"),
+        "notification-failed": ("kind",),
+    }.items()
+}
 
 
 def _is_text_like(pattern: re.Pattern[str]) -> Callable[[object], bool]:
@@ -48,9 +62,10 @@ def _is_whole(value: object) -> bool:
 
 
 Fields = Mapping[str, Callable[[object], bool]]
+Listener = Callable[[str, Mapping[str, str | int | float]], None]
 FIELDS: Final[Fields] = {
     **dict.fromkeys(("kind", "peer", "task"), _is_text_like(NAME)),
-    **dict.fromkeys(("count", "process", "round"), _is_whole),
+    **dict.fromkeys(("count", "days", "percent", "process", "round"), _is_whole),
     "agreement": _is_text_like(_DIGEST),
     "error": lambda value: type(value) is str and value in {error.__name__ for error in every_error()},
     "seconds": lambda value: type(value) is float and math.isfinite(value) and value >= 0,
@@ -58,22 +73,83 @@ FIELDS: Final[Fields] = {
 }
 
 
-class EventLog:
-    """Writes events of one member to a stream, one line each, and nothing but what the lists allow."""
+class Lines(Protocol):
+    """Where lines are written to; a stream of text is one."""
 
-    def __init__(self, stream: TextIO, member: str) -> None:
+    def write(self, text: str, /) -> object:
+        """Add a text. Raise OSError where there is no room for it."""
+
+    def flush(self) -> object:
+        """What was added is there for others to read."""
+
+
+class LogFile:
+    """A file that lines are added to, each at once and whole; None takes all and keeps nothing. Nothing is kept back for later."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._handle = os.open("/dev/null" if path is None else path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        self._is_torn = False
+
+    def write(self, text: str, /) -> None:
+        """Add a line; after one that was cut off, on a line of its own. Raise OSError where there is no room for it."""
+        content = (f"\n{text}" if self._is_torn else text).encode()
+        written = os.write(self._handle, content)
+        self._is_torn = written < len(content)
+        if self._is_torn:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._handle)
+
+
+class EventLog:
+    """Writes events of one member to a stream, one line each, and nothing but what the lists allow.
+
+    A disk that is full stops nobody: lines that could not be written are counted, and the count is written once there is room.
+    `listeners` are told of every event as well.
+    """
+
+    def __init__(self, stream: Lines, member: str, listeners: Iterable[Listener] = ()) -> None:
         if not _is_text_like(NAME)(member):
             raise InvalidParameter("A log belongs to a member.", "Give the member's name.")
-        self._stream = stream
-        self._member = member
+        self._stream, self._member, self._listeners = stream, member, tuple(listeners)
+        self._lost = 0
         self._lock = threading.Lock()
 
     def write(self, event: str, **fields: str | int | float) -> None:
         """One line. The text of an error is never logged, only the name of its class."""
-        line = line_of(self._member, event, fields, datetime.datetime.now(datetime.UTC))
+        line = self._line(event, fields)
         with self._lock:
+            if self._lost and self._append(self._line("not-written", {"kind": "log", "count": self._lost})):
+                self._lost = 0
+            self._lost += not self._append(line)
+        for listener in self._listeners:
+            listener(event, fields)
+
+    def _line(self, event: str, fields: Mapping[str, str | int | float]) -> str:
+        line = line_of(self._member, event, fields, datetime.datetime.now(datetime.UTC))
+        if not fields.keys() <= EVENTS[event]:
+            raise InvalidParameter(
+                f"The event `{event}` has no such field.", f"Log only: {', '.join(sorted(EVENTS[event]))}."
+            )
+        return line
+
+    def _append(self, line: str) -> bool:
+        """Whether the line could be written."""
+        try:
             self._stream.write(line)
             self._stream.flush()
+        except OSError:
+            return False
+        return True
 
 
 def line_of(
@@ -81,7 +157,7 @@ def line_of(
     event: str,
     fields: Mapping[str, str | int | float],
     time: datetime.datetime,
-    listed_events: Set[str] = EVENTS,
+    listed_events: Collection[str] = EVENTS,
     listed_fields: Fields = FIELDS,
 ) -> str:
     """The line for an event, if event and fields are listed and every value is of its field's kind."""

@@ -22,17 +22,18 @@ from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.amendments import check_not_older
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.member_settings import Member, TransportSettings
-from sudare.consortium.agreement.signed_statements import KeysInForce, check_is_key_of
+from sudare.consortium.agreement.signed_statements import KeysInForce, check_is_key_of, version_of
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.ledger_rollback import checked_ledger, remember_head
-from sudare.consortium.network.dropped_messages import DropLines
-from sudare.consortium.network.message_dispatch import Activity, MessageDispatcher, drive, settle, unexpected
+from sudare.consortium.network.message_dispatch import Activity, MessageDispatcher, drive, leave, unexpected
 from sudare.consortium.network.session import PinnedAgreement, Session
 from sudare.consortium.network.transport.base import Transport
 from sudare.consortium.node_request_files import REQUESTS, RUN, STATES, WITHDRAW, states_of
+from sudare.consortium.operator_warnings import OperatorWarnings
+from sudare.consortium.peer_watch import PeerWatch
 from sudare.consortium.renewal import Reason, Renewal, tasks_under_way
 from sudare.consortium.tasks.definitions import Task
-from sudare.errors import InvalidParameter, KeyRevoked, NotApproved, NotConnected, SudareError
+from sudare.errors import ConsortiumError, InvalidParameter, KeyRevoked, NotApproved, NotConnected, SudareError
 from sudare.files import check_unshared, held_alone, make_private_folder, write_atomically
 from sudare.sums.context import RELAY_NAME
 
@@ -92,6 +93,7 @@ class Node:
     def __post_init__(self) -> None:
         self.agreement = self.member.agreement()
         self.agreement.check_complete()
+        self._agreement_version = version_of(self.member.agreement_path)
         self._keys, identity = KeysInForce(self.agreement, self.member.agreement_path), self.identity
         keys = self._keys.keys
         check_is_key_of(self.agreement, self.member.statements(), self.member.name, identity.public_key)
@@ -108,10 +110,12 @@ class Node:
         self._sum_keys, self._pinned_keys = sum_keys, {name: keys[name] for name in self.agreement.member_names}
         self._workers = ThreadPoolExecutor(1, thread_name_prefix="prepare")
         self._looked_at, self._started_at = float("-inf"), self.clock()
-        self._present: frozenset[str] = frozenset()
+        talking, silence = talking_names(self.agreement), _BEATS_OF_SILENCE * self._beat_seconds
+        watched = self.dispatcher, self.transport, self.log, lambda text: self.tell(text)  # noqa: PLW0108 - it can be replaced
+        self.peers = PeerWatch(self.agreement.member_names, talking, silence, *watched)
+        self.warnings = OperatorWarnings(self.member, self.agreement, self.log, lambda text: self.tell(text))  # noqa: PLW0108 - the same
         self._written: dict[str, Any] = {}
-        self._drop_lines = DropLines()
-        self._told_versions: set[str] = set()
+        self._unwritten: set[str] = set()
         self._keys_have_changed, self._is_told_of_version, self._weighed_at = False, False, float("-inf")
         self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
 
@@ -130,11 +134,20 @@ class Node:
                 for name in tasks:
                     self.ask(name)
                 in_time = drive(self.dispatcher, self.transport, lambda: self._poll(stay), most_seconds, self.clock)
-                settle(self.dispatcher, self.transport, _SETTLE_SECONDS)
+                drive(self.dispatcher, self.transport, self.dispatcher.session.is_settled, _SETTLE_SECONDS)
             finally:
+                # Also where a signal ends it, in the middle of whatever it was doing: others know at once.
+                leave(self.dispatcher, self.transport)
                 self._workers.shutdown(wait=False, cancel_futures=True)
+                self._write_states(is_running=False)
                 self.log.write("stopped")
         return in_time
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is being prepared or written beside the loop. A process that ends in its middle loses nothing that was promised."""
+        found = (future for run in self.task_runs.values() for future in (run.prepared, run.written))
+        return any(future is not None and not future.done() for future in found)
 
     def ask(self, name: str, *, withdraw: bool = False) -> None:
         """Take up a task, anew if it failed before; and take this member's release back once it is known to all."""
@@ -153,7 +166,8 @@ class Node:
             "version": version("sudare"),
             "up_seconds": round(self.clock() - self._started_at, 1),
             "members": len(self.agreement.members),
-            "present": len(self._present & set(self.agreement.member_names)),
+            "present": len(self.peers.present & set(self.agreement.member_names)),
+            "relay_reached": self.peers.reaches_relay,
             "dropped": Counter(self.transport.drops.by_reason()) + Counter(self.dispatcher.drops.by_reason()),
             "held_bytes": self.dispatcher.held_bytes,
             "tasks": {name: each.state for name, each in list(self.task_runs.items())},
@@ -176,7 +190,14 @@ class Node:
     def _results_of(self, task: Task, activity: Activity) -> list[Path]:
         from sudare.consortium.tasks.task_results import write_results
 
-        return write_results(task, activity, self._environment)
+        try:
+            return write_results(task, activity, self._environment)
+        except OSError as error:
+            self.log.write("not-written", kind="results", count=1)
+            raise ConsortiumError(
+                f"The results of task '{task.name}' cannot be written ({error.strerror}).",
+                "Make room, then run the task again: what was computed is kept, and nothing is paid twice.",
+            ) from None
 
     # Looking after the tasks, a few times a second
 
@@ -186,8 +207,8 @@ class Node:
             return False
         self._looked_at = now
         self._check_statements()
-        self._log_presence(now)
-        self._log_drops(now)
+        self.peers.look(now)
+        self.warnings.look(now)
         wanted = self.dispatcher.wanted(self.agreement.member_names)
         for name in wanted & {task.name for task in self.agreement.tasks}:
             self._add_run(name)
@@ -254,6 +275,7 @@ class Node:
             if run.state != "waits for the steward":
                 name = run.task.name
                 self.tell(f"task '{name}' needs the steward's approval: sudare approve {name}")
+                self.log.write("task-waits", task=name)
             run.state = "waits for the steward"
             return
         run.state, run.error = "denied", error
@@ -263,7 +285,7 @@ class Node:
     def _start(self, run: TaskRun, activity: Activity, now: float) -> None:
         run.activity, run.state, run.began_at = activity, "running", now
         self.dispatcher.start(activity, now)
-        remember_head(self.member, self.member.ledger())
+        self._remember_head()
         self.log.write("task-started", task=run.task.name, kind=run.task.kind)
         self.tell(f"task '{run.task.name}' has begun")
 
@@ -285,7 +307,7 @@ class Node:
 
         activity, name = run.activity, run.task.name
         run.files, run.state = tuple(files), "finished"
-        remember_head(self.member, self.member.ledger())
+        self._remember_head()
         rounds = activity.iteration + 1 if isinstance(activity, SumRunner) else 1
         self.log.write("task-finished", task=name, round=rounds, seconds=now - run.began_at)
         places = ", ".join(os.path.relpath(path, self.member.folder) for path in files)
@@ -313,7 +335,7 @@ class Node:
 
     def _fail(self, run: TaskRun, error: SudareError) -> None:
         run.state, run.error = "failed", error
-        remember_head(self.member, self.member.ledger())
+        self._remember_head()
         self.log.write("task-failed", task=run.task.name, error=type(error).__name__)
         self.tell(f"task '{run.task.name}' stopped: {type(error).__name__}: {error}")
         for name in sorted(self.dispatcher.session.mistrusted()):
@@ -334,6 +356,7 @@ class Node:
 
     def _check_statements(self) -> None:
         """Raise `KeyRevoked` once the statements beside the agreement say so: a revoked key counts no more for a running node, either."""
+        self._tell_of_changed_agreement()
         try:
             if self._keys.have_changed():
                 self._keys_have_changed = True
@@ -358,8 +381,7 @@ class Node:
         is_idle = all(each.is_over for each in self.task_runs.values())
         if reason == "agreement":
             is_idle = is_idle and self._lets_go_of_agreement(self.renewal)
-        reaches_relay = getattr(self.transport, "reaches_relay", lambda: True)
-        return reason if is_idle or (reason == "settings" and not reaches_relay()) else None
+        return reason if is_idle or (reason == "settings" and not self.transport.reaches_relay()) else None
 
     def _lets_go_of_agreement(self, renewal: Renewal) -> bool:
         """Whether a new version can be taken: nothing that was paid for under this one is unfinished, or somebody has put it in place."""
@@ -376,31 +398,21 @@ class Node:
             )
         return False
 
-    def _log_presence(self, now: float) -> None:
-        present, names = self._heard_lately(now), self.agreement.member_names
-        for name in sorted(present - self._present - {self.member.name}):
-            self.log.write("connected", peer=name)
-        for name in sorted(self._present - present):
-            self.log.write("disconnected", peer=name)
-        if present != self._present:
-            absent = [name for name in talking_names(self.agreement) if name not in present]
-            waiting = f", waiting for {', '.join(absent)}" if absent else ""
-            self.tell(f"{len(present & set(names))} of {len(names)} members present{waiting}")
-        self._present = present
-
-    def _heard_lately(self, now: float) -> frozenset[str]:
-        return self.dispatcher.session.present(now, _BEATS_OF_SILENCE * self._beat_seconds)
-
-    def _log_drops(self, now: float) -> None:
-        """Log what was dropped since, by sender and reason and not more than a line a minute for each; tell the owner of faults in the code."""
-        counts = Counter(self.transport.drops.counts()) + Counter(self.dispatcher.drops.counts())
-        for sender, reason, amount in self._drop_lines.due(counts, now):
-            self.log.write("message-dropped", peer=sender, kind=reason, count=amount)
-        for place in (*self.transport.drops.new_places(), *self.dispatcher.drops.new_places()):
-            self.tell(f"a message was dropped because of a fault in sudare, please report: {place}")
-        for text in set(self.dispatcher.session.other_versions().values()) - self._told_versions:
-            self._told_versions.add(text)
-            self.tell(text)
+    def _tell_of_changed_agreement(self) -> None:
+        """Say once for each text that the agreement's file is another than the one that this node was started under, and no version that follows it."""
+        version = version_of(self.member.agreement_path)
+        if version == self._agreement_version:
+            return
+        self._agreement_version = version
+        try:
+            is_same = Agreement.load(self.member.agreement_path).digest == self.agreement.digest
+        except SudareError:
+            is_same = False
+        is_renewed = self.renewal is not None and self.renewal.reason() == "agreement"
+        if not is_same and not is_renewed:
+            self.tell(
+                f"the agreement's file was changed: this node goes on with what all have signed ({self.agreement.digest[:12]}), until it is started again"
+            )
 
     # What is kept in the state folder
 
@@ -425,15 +437,42 @@ class Node:
             }
             for name, each in self.task_runs.items()
         }
-        present = sorted(self._present & set(self.agreement.member_names))
-        return {"agreement": self.agreement.digest, "process": os.getpid(), "present": present, "tasks": states}
+        return {
+            "agreement": self.agreement.digest,
+            "process": os.getpid(),
+            "present": sorted(self.peers.present & set(self.agreement.member_names)),
+            "relay_reached": self.peers.reaches_relay,
+            "tasks": states,
+        }
 
-    def _write_states(self) -> None:
+    def _write_states(self, is_running: bool = True) -> None:
         self._written = self._document()
         # What an earlier process of this member said about tasks that were over then stays said.
-        earlier = {name: each for name, each in states_of(self.member).items() if each["state"] in _OVER}
+        earlier = {
+            name: each for name, each in states_of(self.member, self.agreement.digest).items() if each["state"] in _OVER
+        }
         document = {**self._written, "tasks": {**earlier, **self._written["tasks"]}}
-        write_atomically(self.member.state_folder / STATES, json.dumps(document, indent=1).encode())
+        document |= {} if is_running else {"process": None}
+        content = json.dumps(document, indent=1).encode()
+        self._wrote("state", lambda: write_atomically(self.member.state_folder / STATES, content))
+
+    def _remember_head(self) -> None:
+        self.warnings.look_soon()
+        self._wrote("ledger-head", lambda: remember_head(self.member, self.member.ledger()))
+
+    def _wrote(self, what: str, write: Callable[[], None]) -> None:
+        """Write what the node can do without. On a disk that is full it goes on, and says so once until there is room again."""
+        try:
+            write()
+        except OSError as error:
+            if what not in self._unwritten:
+                self.log.write("not-written", kind=what, count=1)
+                self.tell(
+                    f"the state folder cannot be written ({error.strerror}): make room, the node goes on meanwhile"
+                )
+            self._unwritten.add(what)
+        else:
+            self._unwritten.discard(what)
 
 
 def _has_ended(run: TaskRun) -> bool:

@@ -22,9 +22,9 @@ def ask_running_node(member: Member, task: str, *, withdraw: bool = False) -> No
     write_atomically(folder / f"{task}.{WITHDRAW if withdraw else RUN}", b"")
 
 
-def states_of(member: Member) -> dict[str, Any]:
-    """What the member's node last wrote about its tasks, by name."""
-    return dict(_told_by_node(member).get("tasks", {}))
+def states_of(member: Member, digest: str | None = None) -> dict[str, Any]:
+    """What the member's node last wrote about its tasks, by name; under the agreement of this digest, or the one that the member's file is now."""
+    return dict(_told_by_node(member, digest).get("tasks", {}))
 
 
 def present_members(member: Member) -> list[str] | None:
@@ -33,12 +33,19 @@ def present_members(member: Member) -> list[str] | None:
     return list(told.get("present", [])) if _is_alive(told.get("process")) else None
 
 
-def _told_by_node(member: Member) -> dict[str, Any]:
+def reaches_relay(member: Member) -> bool | None:
+    """Whether the member's node reached the relay when it last looked; None where no node is running."""
+    told = _told_by_node(member)
+    return bool(told.get("relay_reached", True)) if _is_alive(told.get("process")) else None
+
+
+def _told_by_node(member: Member, digest: str | None = None) -> dict[str, Any]:
     try:
         found = parsed_json(bounded_bytes(member.state_folder / STATES))
     except (OSError, ValueError):
         return {}
-    return dict(found) if found.get("agreement") == member.agreement().digest else {}
+    wanted = member.agreement().digest if digest is None else digest
+    return dict(found) if found.get("agreement") == wanted else {}
 
 
 def _is_alive(process: object) -> bool:

@@ -236,6 +236,60 @@ def test_a_farewell_is_heard_by_all_and_a_new_life_is_believed_again() -> None:
     assert again.present(3.5, 0.6) == set(hub.sessions)
 
 
+def test_whoever_said_farewell_is_waited_for_by_tasks_as_long_as_one_that_is_silent() -> None:
+    hub = Hub(3, 1.0)
+    for number in range(8):
+        hub.step(number * 0.01)
+    first, second, _ = hub.sessions.values()
+    second.receive(Packet(first.name, first.farewell(2.0).content), 2.0)
+    assert second.have_left() == {first.name}
+    assert first.name not in second.present(2.0, 10.0)
+    assert first.name in second.heard_within(11.0, 10.0)
+    assert first.name not in second.heard_within(13.0, 10.0)
+
+
+def test_two_processes_with_one_key_are_noticed_by_the_others_and_by_the_one_that_is_no_longer_heard() -> None:
+    hub = Hub(3, 1.0)
+    for number in range(8):
+        hub.step(number * 0.01)
+    first, second, _ = hub.sessions.values()
+    twin = Session(first.name, first._identity, first.publics, first.pins)
+    hub.running[first.name] = twin
+    for number in range(8):
+        hub.step(1.0 + 0.1 * number)
+    assert first.name in second.present(2.0, 1.0)
+    assert second.doubled() == set()
+    for at in range(3, 60):
+        # The relay passes on what both say, and the rest of it twice.
+        for said in (twin.announcement_due(float(at)), first.announcement_due(float(at))):
+            for _ in range(0 if said is None else 2):
+                second.receive(Packet(first.name, said.content), float(at))
+    assert second.doubled() == {first.name}
+    replies = [packet.content for packet in second.due(60.0) if packet.sender == first.name]
+    for reply in replies:
+        first.receive(Packet(second.name, reply), 60.0)
+        twin.receive(Packet(second.name, reply), 60.0)
+    assert first.doubled_here() == {second.name}
+    assert twin.doubled_here() == set()
+    assert first.refused_by() == set()
+
+
+def test_late_words_of_a_process_that_has_ended_are_no_second_one() -> None:
+    hub = Hub(3, 1.0)
+    for number in range(8):
+        hub.step(number * 0.01)
+    first, second, _ = hub.sessions.values()
+    late = [said for at in (1.0, 2.0) if (said := first.announcement_due(at)) is not None]
+    late.append(first.farewell(2.5))
+    hub.running[first.name] = Session(first.name, first._identity, first.publics, first.pins)
+    for number in range(8):
+        hub.step(3.0 + 0.1 * number)
+    for said in (*late, *late):
+        second.receive(Packet(first.name, said.content), 5.0)
+    assert second.doubled() == set()
+    assert first.name in second.present(5.0, 3.0)
+
+
 def test_an_announcement_in_anothers_name_changes_nothing_and_is_refused_once_each() -> None:
     """A relay sees lives and numbers. It can neither speak for a member nor make others believe that the member was refused."""
     first, second = met()

@@ -80,6 +80,19 @@ class TransportSettings:
         return _without_password(self, self.proxy)
 
 
+# Events of the log that need a person.
+NOTIFIED: Final = frozenset({"task-waits", "task-failed", "certificate-ends", "budget-low"})
+
+
+@dataclass(frozen=True)
+class NotifySettings:
+    """The command that is run for these events of the log, as a list of words, and how long it may take."""
+
+    command: tuple[str, ...] = field(default=(), repr=False)
+    events: frozenset[str] = NOTIFIED
+    timeout_seconds: float = 30.0
+
+
 @dataclass(frozen=True)
 class Member:
     """Everything that one member's node needs to know about itself."""
@@ -94,6 +107,7 @@ class Member:
     data: Data
     policy: Policy = field(default_factory=Policy)
     transport: TransportSettings = field(default_factory=TransportSettings)
+    notify: NotifySettings = field(default_factory=NotifySettings)
 
     def __getstate__(self) -> dict[str, Any]:
         return _without_password(self, self.ledger_address)
@@ -122,7 +136,8 @@ class Member:
         """The member that a TOML text in a folder describes."""
         document = parsed_toml(text, "The member file")
         fields = document.table(
-            ("format", "name", "agreement", "key", "ledger", "data"), ("state", "account", "policy", "transport")
+            ("format", "name", "agreement", "key", "ledger", "data"),
+            ("state", "account", "policy", "transport", "notify"),
         )
         fields["format"].check_format(FORMAT, "member files")
         name = fields["name"].name()
@@ -137,6 +152,7 @@ class Member:
             data=_data(fields["data"]),
             policy=_policy(fields["policy"]) if "policy" in fields else Policy(),
             transport=_transport(fields["transport"], folder) if "transport" in fields else TransportSettings(),
+            notify=_notify(fields["notify"]) if "notify" in fields else NotifySettings(),
         )
 
     def agreement(self) -> Agreement:
@@ -281,6 +297,22 @@ def _transport(section: Field, folder: Path) -> TransportSettings:
         "health_port": whole(1, 65_535),
     }
     return section.built(TransportSettings, {}, readers)
+
+
+def _notify(section: Field) -> NotifySettings:
+    def command(field: Field) -> tuple[str, ...]:
+        words = tuple(item.text() for item in field.items())
+        if not words or not os.path.isabs(words[0]):
+            raise field.refused(
+                'a list of words that begins with a program\'s whole path, such as ["/usr/bin/mail", "-s", "sudare", "steward"]'
+            )
+        return words
+
+    def events(field: Field) -> frozenset[str]:
+        return frozenset(item.word(sorted(NOTIFIED)) for item in field.items())
+
+    readers: dict[str, Reader] = {"events": events, "timeout_seconds": lambda field: field.number(0.1, 600.0)}
+    return section.built(NotifySettings, {"command": command}, readers)
 
 
 def _proxy(field: Field) -> str:

@@ -193,7 +193,7 @@ class MessageDispatcher:
             try:
                 for difference in differences.values():
                     activity.stop(difference)
-                activity.tick(now, self.session.present(now, activity.deadline_seconds))
+                activity.tick(now, self.session.heard_within(now, activity.deadline_seconds))
             except Exception as error:  # noqa: BLE001 - a foreign error ends the task, not the node
                 self.drops.count_error(self.session.name, error)
                 activity.stop(unexpected(error))
@@ -361,7 +361,12 @@ def _send_due(dispatcher: MessageDispatcher, transport: Transport, now: float) -
 def settle(dispatcher: MessageDispatcher, transport: Transport, most_seconds: float) -> bool:
     """Stay until the others have acknowledged everything (somebody may need the last message of a task), then say goodbye."""
     is_settled = drive(dispatcher, transport, dispatcher.session.is_settled, most_seconds)
+    leave(dispatcher, transport)
+    return is_settled
+
+
+def leave(dispatcher: MessageDispatcher, transport: Transport) -> None:
+    """Say goodbye as things are. What others did not acknowledge is on disk here, and what they say meanwhile they say again to the next life."""
     for receiver, content in dispatcher.session.last_receipts():
         transport.send(receiver, content)
     transport.announce(dispatcher.session.farewell(time.monotonic()), dispatcher.session.others)
-    return is_settled

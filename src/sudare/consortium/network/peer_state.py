@@ -89,6 +89,9 @@ class Peer:
     # Lives that were in use before. Channels to those of them that were heard of lately are kept: what took their place may have been an old hello.
     former: set[bytes] = field(default_factory=set)
     displaced: dict[bytes, Channel] = field(default_factory=dict)
+    # How often such a life spoke between two words of the one that took its place, and which the last of those was.
+    words_between: int = 0
+    last_word_before: int = -1
     waiting: list[Pending] = field(default_factory=list)
     unacknowledged: dict[bytes, int] = field(default_factory=dict)
     unacknowledged_bytes: int = 0
@@ -98,6 +101,7 @@ class Peer:
     refusal_owed: bytes | None = None
     terms_owed: bool = False
     sent_at: float = float("-inf")
+    resends: int = 0
     heard_at: float | None = None
     refuses_us: bool = False
     bad_signatures: int = 0
@@ -133,6 +137,7 @@ class Peer:
         self.displaced, self.channel, self.candidate = lately, channel, None
         self.receipt_owed, self.receipt_due, self.difference, self.has_left = False, float("inf"), None, False
         self.terms_owed = not channel.agrees
+        self.words_between, self.last_word_before, self.refuses_us = 0, channel.announced, False
         return True
 
     def messages_due(self, channel: Channel, seal: Callable[[bytes], tuple[int, bytes]], now: float) -> Iterator[bytes]:
@@ -144,6 +149,7 @@ class Peer:
             channel.pending[counter] = pending
         for pending in channel.pending.values():
             if now >= pending.due and pending.sealed is not None:
+                self.resends += pending.times > 0
                 pending.sent_at, pending.times = now, pending.times + 1
                 pending.due, pending.wait = now + pending.wait, min(2 * pending.wait, _MOST_RESEND_SECONDS)
                 yield pending.sealed

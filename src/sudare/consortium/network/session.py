@@ -82,6 +82,8 @@ _BEATS_OF_SILENCE: Final = 4.0
 _REMEMBERED_ANNOUNCEMENTS: Final = 16
 # A member that began anew more often in one life of ours is not heard again in it.
 _MOST_LIVES: Final = 4096
+# A life that another has followed, and that speaks so often by turns with it, was not merely late: both are running.
+_WORDS_OF_A_SECOND_NODE: Final = 3
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,15 @@ class Session:
         heard = (name for name, peer in self._peers.items() if self._is_present(peer, now - within_seconds))
         return frozenset({self.name, *heard})
 
+    def heard_within(self, now: float, seconds: float) -> frozenset[str]:
+        """The same, with those that have said farewell since: whoever is restarted within a task's deadline was not away."""
+        heard = (name for name, peer in self._peers.items() if self._was_heard(peer, now - seconds))
+        return frozenset({self.name, *heard})
+
+    def have_left(self) -> frozenset[str]:
+        """Members that said farewell and were not heard of since."""
+        return frozenset(name for name, peer in self._peers.items() if peer.has_left)
+
     def known_publics(self) -> dict[str, PublicKeys]:
         """The keys for masks and votes of this member and all whose hello was believed."""
         found = {name: peer.channel.publics for name, peer in self._peers.items() if peer.channel}
@@ -179,6 +190,14 @@ class Session:
         """Members in whose name hellos came that their pinned key did not sign, and no good one."""
         return frozenset(name for name, peer in self._peers.items() if peer.bad_signatures and peer.channel is None)
 
+    def doubled(self) -> frozenset[str]:
+        """Members with whose key two processes speak at once: a life that another has followed goes on speaking."""
+        return frozenset(name for name, peer in self._peers.items() if peer.words_between >= _WORDS_OF_A_SECOND_NODE)
+
+    def doubled_here(self) -> frozenset[str]:
+        """Members that said, signed, that another process speaks with this member's key, and that they hear that one."""
+        return frozenset(name for name, peer in self._peers.items() if peer.refuses_us and peer.channel is not None)
+
     def other_versions(self) -> dict[str, str]:
         """What to do about members that this one cannot read: in whose name messages of another protocol version came, and none of this one."""
         found = {name: peer.other_version for name, peer in self._peers.items() if peer.channel is None}
@@ -188,6 +207,11 @@ class Session:
             for name, version in found.items()
             if version is not None
         }
+
+    @property
+    def resends(self) -> int:
+        """How many messages were sent again because their answer was overdue."""
+        return sum(peer.resends for peer in self._peers.values())
 
     def is_settled(self) -> bool:
         """Whether every message was acknowledged by those who have not said goodbye."""
@@ -209,10 +233,14 @@ class Session:
         for peer in self._peers.values():
             peer.forgive(seconds, now)
 
+    @classmethod
+    def _is_present(cls, peer: Peer, since: float) -> bool:
+        return not peer.has_left and cls._was_heard(peer, since)
+
     @staticmethod
-    def _is_present(peer: Peer, since: float) -> bool:
+    def _was_heard(peer: Peer, since: float) -> bool:
         agrees = peer.channel is not None and peer.difference is None
-        return agrees and not peer.has_left and peer.heard_at is not None and peer.heard_at >= since
+        return agrees and peer.heard_at is not None and peer.heard_at >= since
 
     # What goes out
 
@@ -390,7 +418,7 @@ class Session:
             peer.refusal_owed = _digest(packet.content)
             return
         if channel is not None and theirs in peer.displaced:
-            self._hear_displaced(packet.sender, peer, channel, found, now)
+            self._hear_displaced(packet.sender, peer, channel, found, _digest(packet.content), now)
             return
         if channel is None and found.greeting is not None:
             channel = peer.candidate = self._channel_to(packet.sender, found.greeting)
@@ -400,17 +428,29 @@ class Session:
             return
         channel.announced, channel.announced_at = number, now
         if kind == GOODBYE:
-            peer.has_left |= channel is peer.channel
             peer.candidate = None if channel is peer.candidate else peer.candidate
+            if channel is peer.channel:
+                peer.has_left, peer.heard_at = True, now
         elif channel is peer.channel or self._is_known_to(found, now):
             peer.heard_at = now if self._is_in_use(packet.sender, peer, channel, now) else peer.heard_at
 
-    def _hear_displaced(self, name: str, peer: Peer, channel: Channel, found: Heard, now: float) -> None:
-        """A life goes on speaking after another took its place. If that one is silent it was an old hello, kept back by whoever passes them on."""
+    def _hear_displaced(
+        self, name: str, peer: Peer, channel: Channel, found: Heard, refused: bytes, now: float
+    ) -> None:
+        """A life goes on speaking after another took its place. If that one is silent it was an old hello, kept back by whoever passes them on.
+
+        If both go on by turns, two processes have one key: the one that is not heard is told, with the digest of what it said.
+        """
         channel.announced, channel.announced_at = found.number, now
         is_silent = peer.channel is None or peer.channel.announced_at < self._since(now)
-        if is_silent and found.kind != GOODBYE and self._is_in_use(name, peer, channel, now):
+        if found.kind == GOODBYE:
+            return
+        if is_silent and self._is_in_use(name, peer, channel, now):
             peer.heard_at = now
+        elif peer.channel is not None and peer.channel.announced > peer.last_word_before:
+            peer.last_word_before, peer.words_between = peer.channel.announced, peer.words_between + 1
+            if peer.words_between >= _WORDS_OF_A_SECOND_NODE:
+                peer.refusal_owed = refused
 
     def _is_known_to(self, found: Heard, now: float) -> bool:
         """Whether whoever said this has heard of this life of ours."""

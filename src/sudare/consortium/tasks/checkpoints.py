@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
 
-from sudare.errors import InvalidParameter
+from sudare.errors import ConsortiumError, InvalidParameter
 from sudare.files import FileLock, make_private_folder, write_atomically
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,99}")
@@ -44,7 +44,13 @@ class CheckpointStore:
         with _opening:
             if self._lock is not None and (self._is_open_elsewhere or not self._lock.is_held):
                 raise _open_elsewhere()
-            write_atomically(self._path(name), content)
+            try:
+                write_atomically(self._path(name), content)
+            except OSError as error:
+                raise ConsortiumError(
+                    f"The state folder cannot be written ({error.strerror}), so nothing more is sent in this task.",
+                    "Make room, then run the task again: it goes on where it was, and nothing is paid twice.",
+                ) from None
 
     def load(self, name: str) -> bytes | None:
         """The content saved last, or None."""

@@ -113,3 +113,16 @@ def test_what_is_no_announcement_is_not_kept() -> None:
 @given(st.binary(max_size=200))
 def test_whatever_a_relay_sends_as_a_bulletin_is_read_to_an_end(content: bytes) -> None:
     assert sum(len(said) for _, said in announcements_in(content)) <= len(content)
+
+
+def test_a_farewell_is_passed_on_though_its_line_is_closed_by_then() -> None:
+    board = AnnouncementBoard()
+    put(board, "east", b"hello", 0.0)
+    board.due(ALL, 1.0)
+    put(board, "east", b"farewell", 1.1, hello=False)
+    assert board.due(("north", "west"), 1.2) == []
+    found = read(board.due(("north", "west"), 2.2))
+    assert found == {name: [("east", b"farewell")] for name in ("north", "west")}
+    assert board._entries == {}
+    assert board._passed_on_at == {}
+    assert board.due(("north", "west", "south"), 2.3) == []

@@ -79,10 +79,8 @@ class AnnouncementBoard:
         return min((entry.due for entry in self._entries.values() if entry.number > heard_by_all), default=float("inf"))
 
     def due(self, connected: Collection[str], now: float) -> list[tuple[str, bytes]]:
-        """Bulletins to be sent now, each with its receiver. What was said by and to those who are gone is forgotten."""
+        """Bulletins to be sent now, each with its receiver. What those said who are gone is passed on, and then forgotten."""
         self._sent = {name: self._sent.get(name, 0) for name in connected}
-        self._entries = {key: entry for key, entry in self._entries.items() if key[0] in self._sent}
-        self._passed_on_at = {name: at for name, at in self._passed_on_at.items() if name in self._sent}
         bulletins = []
         for receiver, sent in self._sent.items():
             unsent = [key for key, entry in self._entries.items() if entry.number > sent]
@@ -90,6 +88,12 @@ class AnnouncementBoard:
                 self._sent[receiver] = self._number
                 self._passed_on_at.update({sender: now for sender, _ in unsent})
                 bulletins += [(receiver, content) for content in self._bulletins(receiver, unsent)]
+        passed_on = min(self._sent.values(), default=self._number)
+        self._entries = {
+            key: entry for key, entry in self._entries.items() if key[0] in self._sent or entry.number > passed_on
+        }
+        said = {sender for sender, _ in self._entries}
+        self._passed_on_at = {name: at for name, at in self._passed_on_at.items() if name in said}
         return bulletins
 
     def _bulletins(self, receiver: str, keys: list[tuple[str, bool]]) -> Iterator[bytes]:

@@ -46,6 +46,9 @@ class Transport(Protocol):
     def announce(self, announcement: Announcement, receivers: Collection[str]) -> None:
         """Hand the same bytes over for all of these. They may never arrive, and no error is raised then."""
 
+    def reaches_relay(self) -> bool:
+        """Whether the way to the others is open, as far as the transport can tell."""
+
     def receive(self, timeout_seconds: float) -> Packet | None:
         """The next packet, or None if none came in time."""
 

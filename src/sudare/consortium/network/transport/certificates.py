@@ -24,6 +24,8 @@ from sudare.files import SHARED_MODE, check_private, make_private_folder, read_p
 # FLARE's envelope around every message has room for keys and signatures of exactly this size.
 _KEY_BITS: Final = 2048
 _VALID_DAYS: Final = 360
+# Valid from a little before they are made, for members whose clocks are behind.
+_VALID_BEFORE_DAYS: Final = 2
 _ROOT: Final = "rootCA.pem"
 _KEPT_NAME: Final = "relay-authority"
 # A common name has 64 letters at most.
@@ -54,7 +56,7 @@ class _Authority:
         builder = x509.CertificateBuilder(subject_name=subject, issuer_name=self._name, public_key=public_key)
         return (
             builder.serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_before(now - datetime.timedelta(days=_VALID_BEFORE_DAYS))
             .not_valid_after(now + datetime.timedelta(days=_VALID_DAYS))
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
@@ -139,15 +141,21 @@ def common_name(kit: Path, role: str) -> str:
 
 def days_left(kit: Path, role: str, now: datetime.datetime | None = None) -> int:
     """Whole days until the first of the kit's certificates ends, below zero if one has ended. Its key is not opened."""
+    ends = [each.not_valid_after_utc for each in _certificates(kit, role)]
+    return (min(ends) - (datetime.datetime.now(datetime.UTC) if now is None else now)).days
+
+
+def begins(kit: Path, role: str) -> datetime.datetime:
+    """When all of the kit's certificates count."""
+    return max(each.not_valid_before_utc for each in _certificates(kit, role))
+
+
+def _certificates(kit: Path, role: str) -> list[x509.Certificate]:
     files = _paths(kit, role)
     try:
-        ends = [
-            x509.load_pem_x509_certificate(Path(files[name]).read_bytes()).not_valid_after_utc
-            for name in ("ca_cert", f"{role}_cert")
-        ]
+        return [x509.load_pem_x509_certificate(Path(files[name]).read_bytes()) for name in ("ca_cert", f"{role}_cert")]
     except (ValueError, OSError):
         raise NotConnected(f"A certificate of kit '{kit.name}' cannot be read.", "Ask for the kit again.") from None
-    return (min(ends) - (datetime.datetime.now(datetime.UTC) if now is None else now)).days
 
 
 def is_usable(kit: Path, role: str) -> bool:

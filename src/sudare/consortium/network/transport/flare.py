@@ -72,6 +72,10 @@ class CellTransport:
         for receiver in receivers:
             self.send(receiver, announcement.content)
 
+    def reaches_relay(self) -> bool:
+        """True: the line is the cell's own affair, and it is there as long as the job runs."""
+        return True
+
     def receive(self, timeout_seconds: float) -> Packet | None:
         """The next packet."""
         return self._arrived.get(max(timeout_seconds, 0.0))
