@@ -100,6 +100,12 @@ def run(
     withdraw: Annotated[
         bool, typer.Option("--withdraw", help="Take this member's release back. What it cost stays spent.")
     ] = False,
+    approve: Annotated[
+        str | None,
+        typer.Option(
+            "--approve", metavar="REASON", help="Approve the task as well, as `sudare approve` does, for this reason."
+        ),
+    ] = None,
     passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -113,6 +119,8 @@ def run(
     if not withdraw:
         # Before the others wait for it: records that cannot be opened would stop the task at all of them.
         column_types(own.source(), agreement.schema.source_columns)
+    if approve is not None:
+        _approve_unless_done(own, task, approve)
     seconds = agreement.deadlines.task_seconds if wait_seconds is None else wait_seconds
     phrase = cache(lambda: passphrase(passphrase_file, f"Passphrase of {own.key_path.name}"))
     running = None
@@ -130,6 +138,16 @@ def run(
         _end_now_if_busy(running, error.exit_code)
         raise error from None
     _tell_outcome(task, found, own.folder, as_json)
+
+
+def _approve_unless_done(own: Member, task: str, reason: str) -> None:
+    """Enter the steward's approval, unless it was approved as it stands: a command that is repeated decides nothing a second time."""
+    from sudare.consortium.agreement.approvals import Approvals
+    from sudare.consortium.task_review import decide_task
+
+    agreement = own.agreement()
+    if Approvals(own.state_folder).state(agreement, agreement.task(task)).state != "approved":
+        decide_task(own, task, "approved", reason)
 
 
 def _tell_outcome(task: str, found: dict[str, Any], folder: Path, as_json: bool) -> None:

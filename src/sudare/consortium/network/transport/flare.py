@@ -331,5 +331,11 @@ def closed_folder(parent: Path | None) -> Path:
 
 
 def _stop(cell: Any) -> None:
+    from nvflare.fuel.f3.stats_pool import StatsPoolManager
+
     cell.stop()
     type(cell).by_name.pop(cell.my_info.fqcn, None)
+    # FLARE keeps a cell's counts for ever, and refuses a third cell of one name because of them.
+    own = {id(value) for value in vars(cell).values()}
+    for name in [name for name, pool in StatsPoolManager.pools.items() if id(pool) in own]:
+        del StatsPoolManager.pools[name]
