@@ -138,7 +138,7 @@ class EventLog:
         line = line_of(self._member, event, fields, datetime.datetime.now(datetime.UTC))
         if not fields.keys() <= EVENTS[event]:
             raise InvalidParameter(
-                f"The event `{event}` has no such field.", f"Log only: {', '.join(sorted(EVENTS[event]))}."
+                f"The event `{event}` has no such field.", f"Fields of this event: {', '.join(sorted(EVENTS[event]))}."
             )
         return line
 
