@@ -107,6 +107,37 @@ def test_rotated_keys_are_pinned_and_revoked_ones_never_again() -> None:
     check_follows(FIRST, revoked, third.with_member(replace(FIRST.member("west"), key=new.public_key.hex())))
 
 
+@pytest.mark.parametrize("how", ["revoked by others", "handed over twice"])
+def test_a_key_that_does_not_count_is_not_named_again_when_its_member_has_left(how: str, tmp_path: Path) -> None:
+    path, stolen, new = tmp_path / "agreement.toml", KEYS["west"], Identity.generated()
+    staying = {"east": KEYS["east"], "north": KEYS["north"]}
+    statements = replace(SIGNED, rotations=(Rotation.made(KEYS["east"], new),)).with_sum_keys(FIRST, "east", new)
+    if how == "revoked by others":
+        # The key of one who revoked it is rotated, so that the next version pins another.
+        gone = Revocation(stolen.public_key.hex(), "2026-11-17", "stolen")
+        for identity in staying.values():
+            gone = gone.signed_by(identity)
+        statements, staying["east"] = replace(statements, revocations=(gone,)), new
+    else:
+        stolen = Identity.generated()
+        rotations = tuple(Rotation.made(KEYS["west"], each) for each in (stolen, Identity.generated()))
+        statements = replace(SIGNED, rotations=rotations)
+    FIRST.save(path)
+    statements.save(path)
+    second = amended(FIRST, statements, Amendment(frozenset({"west"}), without_tasks=frozenset({"patterns"})))
+    proposed(path, second, staying)
+    adopted(path)
+    third = amended(second, Statements.load(path), Amendment())
+    again = third.with_member(MemberEntry("west", stolen.public_key.hex(), Budget(4.0, 1e-5)))
+    proposed(path, again, {**staying, "west": stolen})
+    with pytest.raises(KeyRevoked, match="west"):
+        check_follows(second, Statements.load(path), again)
+    with pytest.raises(KeyRevoked, match="west"):
+        adopted(path)
+    fresh = MemberEntry("west", Identity.generated().public_key.hex(), Budget(4.0, 1e-5))
+    check_follows(second, Statements.load(path), third.with_member(fresh))
+
+
 def test_a_version_takes_its_place_once_all_have_signed_and_the_old_one_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "agreement.toml"
     FIRST.save(path)

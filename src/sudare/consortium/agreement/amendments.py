@@ -22,6 +22,7 @@ from sudare.consortium.agreement.signed_statements import (
     Statements,
     keys_in_force,
     keys_of,
+    keys_spoken_of,
     signature_status,
     statements_path,
 )
@@ -125,10 +126,12 @@ def check_follows(agreement: Agreement, statements: Statements, following: Agree
                 f"`members.{each.name}.budget` is smaller than before; the ledger's budgets are only ever raised.",
                 "Leave the budget, and agree on fewer or cheaper tasks.",
             )
-    known_keys = keys_of(agreement, statements)
+    known_keys, spoken_of = keys_of(agreement, statements), keys_spoken_of(statements)
     for name, key in following.pinned_keys.items():
         owners = {owner for owner, keys in known_keys.items() if key in keys.ever}
-        if any(known_keys[owner].is_lost for owner in owners) or owners - {name}:
+        # Of those who left earlier nobody can tell any more whether enough members revoked a key, or whether it was handed over twice.
+        is_left_behind = not owners and key in spoken_of
+        if is_left_behind or any(known_keys[owner].is_lost for owner in owners) or owners - {name}:
             raise KeyRevoked(
                 f"The key of '{name}' no longer counts, or is another's.",
                 "The member makes a new key and joins the new version with it.",

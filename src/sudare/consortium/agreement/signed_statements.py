@@ -360,6 +360,12 @@ def keys_of(agreement: Agreement, statements: Statements) -> dict[str, KnownKeys
     }
 
 
+def keys_spoken_of(statements: Statements) -> frozenset[str]:
+    """The keys, in hexadecimal, that a valid rotation or revocation names, whoever they stood for."""
+    rotated = {key for each in statements.rotations if each.is_valid() for key in (each.old, each.new)}
+    return frozenset(rotated | {each.key for each in statements.revocations if each.signers()})
+
+
 def statements_path(agreement_path: str | os.PathLike[str]) -> Path:
     """Where the statements about an agreement are kept: beside it."""
     return Path(agreement_path).with_suffix(ENDING)
