@@ -125,3 +125,16 @@ def test_no_quoting_hides_the_parts_of_a_key(text):
 
     # A header, the key below it, and two levels of brackets with a key in each.
     assert depth(value) <= 1 + 2 + 2 + 2 * (1 + 2)
+
+
+@pytest.mark.parametrize("text", ["年齢 = 3", "[columns.年齢]", "a = 1\ncolumns.âge = 1", "[[年]]"])
+def test_names_that_need_quotation_marks_are_told_so(text: str) -> None:
+    with pytest.raises(NotParsed, match="stands in quotation marks"):
+        parsed_toml(text)
+
+
+@pytest.mark.parametrize("text", ['["年" ]x = 3', "a = 年", 'a = "年', "é" * 100_000, '"""\n\n年 = """ 年'])
+def test_other_faults_are_not(text: str) -> None:
+    with pytest.raises(NotParsed) as raised:
+        parsed_toml(text)
+    assert "quotation" not in str(raised.value)

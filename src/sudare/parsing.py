@@ -37,6 +37,9 @@ _TOML_QUOTED: Final = re.compile(
     re.DOTALL,
 )
 _TOML_KEY_END: Final = re.compile(r"[\n,=\[\]{}]")
+# A name that begins a line or a section and has letters that TOML takes in quotation marks only.
+_TOML_UNQUOTED: Final = re.compile(r"\s*\[{0,2}[^\]=\[]*[^\x00-\x7f][^\]=]*[\]=]")
+_LONGEST_LINE: Final = 300
 _TOML_PLACE: Final = re.compile(r"\(at (line \d+, column \d+|end of document)\)")
 
 
@@ -104,7 +107,18 @@ def parsed_toml(
     except (ValueError, OverflowError, ArithmeticError) as error:
         found = _TOML_PLACE.search(str(error))
         reason = f"at {found[1]}" if found else "a number is too long"
+        if found and _has_unquoted_name(readable, found[1]):
+            reason = f"{reason}; a name with letters other than A to Z stands in quotation marks"
     raise NotParsed(reason)
+
+
+def _has_unquoted_name(text: str, place: str) -> bool:
+    """Whether the line at a place that TOML refused begins with a name that needs quotation marks."""
+    number = re.search(r"line (\d+)", place)
+    if number is None:
+        return False
+    line = text.split("\n")[int(number[1]) - 1][:_LONGEST_LINE]
+    return _TOML_UNQUOTED.match(_TOML_QUOTED.sub("_", line)) is not None
 
 
 def bounded_bytes(path: str | os.PathLike[str], largest_bytes: int = LARGEST_BYTES) -> bytes:

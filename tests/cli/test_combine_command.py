@@ -57,6 +57,27 @@ def test_a_combined_model_predicts_as_it_does_in_python(
     )
 
 
+def test_errors_name_the_file_that_they_are_about(house: Path, sudare: Sudare, experts: None) -> None:
+    (house / "half.sudare").write_bytes((house / EXPERTS[0]).read_bytes()[:500])
+    for name in ("mean.sudare", "half.sudare", "gone.sudare", "own.csv"):
+        told = sudare(
+            "combine", "own.csv", EXPERTS[0], name, "--schema", "schema.toml", "--target", "smoker", "-o", "own.model"
+        )
+        assert told.exit_code not in (0, 1)
+        assert name in told.stderr
+    assert not (house / "own.model").exists()
+
+
+def test_a_model_of_ones_own_is_called_so_where_a_release_is_wanted(house: Path, sudare: Sudare, experts: None) -> None:
+    words = ("combine", "own.csv", *EXPERTS, "--schema", "schema.toml", "--target", "smoker", "-o", "own.model")
+    assert sudare(*words).exit_code == 0
+    for command in ("show", "inspect", "export"):
+        told = sudare(command, "own.model", *(("--onnx", "x.onnx") if command == "export" else ()))
+        assert told.exit_code == 51
+        assert "'own.model' is a combined model for its owner, and no release." in told.stderr
+    assert "統合モデル" in sudare("show", "own.model", "--lang", "ja").stderr
+
+
 def test_it_can_never_be_released(house: Path, sudare: Sudare, experts: None) -> None:
     words = ("combine", "own.csv", *EXPERTS, "--schema", "schema.toml", "--target", "smoker", "-o", "own.model")
     told = sudare(*words)

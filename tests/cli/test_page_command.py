@@ -27,6 +27,28 @@ def test_a_dry_run_says_what_would_be_served(tmp_path: Path, monkeypatch: pytest
     assert sudare("page", "--dry-run", "--settings", "nothing.toml").exit_code != 0
 
 
+def test_keys_and_tables_are_looked_at_before_anything_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sudare: Sudare
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("visits.csv").write_text("age\n3\n")
+    settings = '[tables.visits]\nsource = "visits.csv"\n[tables.gone]\nsource = "gone.csv"\n'
+    Path("page.toml").write_text(settings)
+    told = sudare("page", "--dry-run", "--json").values
+    assert list(told["problems"]) == ["gone"]
+    assert "'gone' cannot be asked about now" in sudare("page", "--dry-run").stdout
+    Path("page.toml").write_text(f'signing_key = "key.pem"\n{settings}')
+    assert sudare("page", "--dry-run").exit_code != 0
+    Path("key.pem").write_text("no key")
+    Path("key.pem").chmod(0o600)
+    for options in (("--dry-run",), ("--port", "0")):
+        refused = sudare("page", *options)
+        assert refused.exit_code != 0
+        assert "'key.pem' does not open" in refused.stderr
+    Path("page.toml").write_text(f'{settings}[server]\ncertificate = "visits.csv"\nkey = "key.pem"\n')
+    assert "are not a certificate and its key" in sudare("page", "--dry-run").stderr
+
+
 def test_a_password_is_hashed(sudare: Sudare) -> None:
     program = [sys.executable, "-c", "from sudare.cli.main import app; app()", "page", "password"]
     done = subprocess.run(program, input="correct horse battery\n", capture_output=True, text=True, check=True)

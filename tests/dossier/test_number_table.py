@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sudare.dossier.number_table import has_intervals, measured_rows, number_table
+from sudare.dossier.number_table import all_measured_rows, has_intervals, measured_rows, number_table
 from sudare.dossier.released_numbers import ReleasedNumbers
 
 MEANS = ReleasedNumbers(
@@ -51,3 +51,28 @@ def test_what_has_no_interval_reaches_from_zero() -> None:
 def test_nothing_to_draw() -> None:
     assert measured_rows(ReleasedNumbers({"tensor": ["x"]})) is None
     assert measured_rows(ReleasedNumbers({"mean": [None]}, measured="mean")) is None
+
+
+def test_a_grouped_table_has_a_picture_of_every_number() -> None:
+    numbers = ReleasedNumbers(
+        {
+            "ward": ["a", "b"],
+            "count": [3.0, -0.0],
+            "count_low": [1.0, -1.0],
+            "count_high": [5.0, 1.0],
+            "mean_age": [40.0, 41.0],
+            "mean_age_low": [39.0, 40.0],
+            "mean_age_high": [41.0, 42.0],
+        },
+        measured="count",
+        labels=("ward",),
+    )
+    assert [rows.axis for rows in all_measured_rows(numbers)] == ["count", "mean_age"]
+    assert measured_rows(numbers) == all_measured_rows(numbers)[0]
+    assert number_table(numbers).rows[1] == ("b", "0 (-1 – 1)", "41 (40 – 42)")
+
+
+def test_numbers_without_intervals_are_drawn_alone() -> None:
+    numbers = ReleasedNumbers({"term": ["a"], "coefficient": [-1e-300]}, measured="coefficient", labels=("term",))
+    assert [rows.axis for rows in all_measured_rows(numbers)] == ["coefficient"]
+    assert all_measured_rows(ReleasedNumbers({"layer": ["a"]})) == []

@@ -163,6 +163,9 @@ def test_what_the_budget_does_not_allow_is_told_before_and_refused_after(page: T
     [
         ({"value-epsilon": "much"}, "must be a number"),
         ({"value-epsilon": "-1"}, "must be a positive"),
+        ({"value-epsilon": "much"}, "“epsilon” must be a number"),
+        ({"value-epsilon": ""}, "The request does not say its ε. Choose it: give “epsilon”."),
+        ({"value-delta": "x"}, "“delta” must be a number"),
         ({"value-by": ["age", "nobody"]}, ""),
         ({"purpose": ""}, "The purpose is empty"),
         ({"purpose": "<script>alert(1)</script>", "value-epsilon": "<script>"}, "must be a number"),
@@ -177,6 +180,19 @@ def test_bad_values_are_answered_in_words_and_kept_in_the_form(
     assert "<script>alert" not in answer.text
     assert 'class="problem" role="alert"' in answer.text
     assert settings_of(page).store.requests() == []
+
+
+def test_epsilon_is_asked_for_and_never_filled_in_before(page: TestPage) -> None:
+    client = page.client("analyst")
+    (field,) = re.findall(
+        r'<input name="value-epsilon"[^>]*>', client.get("/requests/new?table=visits&kind=table").text
+    )
+    assert " required" in field
+    assert "placeholder" not in field
+    rows = client.get("/requests/new?table=visits&kind=perturbation").text
+    assert "instead of “k”" in html.unescape(rows)
+    (field,) = re.findall(r'<input name="value-epsilon"[^>]*>', rows)
+    assert " required" not in field
 
 
 def test_roles(page: TestPage) -> None:

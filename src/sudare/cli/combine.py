@@ -11,10 +11,12 @@ import typer
 from sudare.cli.answers import AsJson, answer, progress, reported, write_new_private
 from sudare.cli.inspect import read_release, signature_lines
 from sudare.cli.options import CsvFacts, Encoding, HasHeader, TableFile, TrustedKeys, table_source
-from sudare.errors import InvalidParameter
+from sudare.errors import InvalidParameter, SudareError
 
 if TYPE_CHECKING:
     from sudare.experts.combined_experts import CombinedExperts
+    from sudare.privacy import Release
+    from sudare.report.privacy_card import Signature
     from sudare.schema import Schema
     from sudare.schema.frame_conversion import Table
 
@@ -64,7 +66,7 @@ def combine(
         raise InvalidParameter(
             f"'{output}' exists, or its folder does not.", "Choose a new file in a folder that exists."
         )
-    opened = [read_release(file, trusted) for file in releases]
+    opened = [_expert(file, trusted) for file in releases]
     model = combination(method, [release for release, _ in opened])
     with progress(as_json) as tell:
         tell("weighting the models on your own table")
@@ -83,6 +85,19 @@ def combine(
         as_json,
         *_lines(releases, weights, model), f"Wrote {output}; only you can read it.", _STAYS, *signature_lines(signature),
     )  # fmt: skip
+
+
+def _expert(file: Path, trusted: list[Path] | None) -> tuple[Release, Signature]:
+    """A released model. Raise an error that names the file, since there are several."""
+    try:
+        release, signature = read_release(file, trusted)
+        if not hasattr(release.model(), "predict"):
+            raise InvalidParameter(f"A {release.learner} predicts nothing.", "Give released models.")
+    except SudareError as error:
+        if file.name in error.problem:
+            raise
+        raise type(error)(f"{file.name}: {error.problem}", error.remedy) from None
+    return release, signature
 
 
 def _fit(model: CombinedExperts, own: Table, declared: Schema) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from sudare.cli.answers import AsJson, answer, reported
 from sudare.cli.language import spoken_language
 from sudare.cli.options import TrustedKeys
-from sudare.errors import InvalidParameter
+from sudare.errors import InvalidParameter, ReleaseMalformed
 
 if TYPE_CHECKING:
     from sudare.privacy import Release
@@ -113,11 +114,24 @@ def read_release(file: Path, trusted: list[Path] | None) -> tuple[Release, Signa
     from sudare.privacy.release import audited, read
     from sudare.privacy.release_file import verify_signature
 
+    check_is_no_own_model(file)
     if trusted:
         return Release.load(file, trusted=[public_key(path) for path in trusted]), "trusted"
     content = read(file)
     verify_signature(content, [Ed25519PublicKey.from_public_bytes(content.public_key)])
     return audited(content), "unchecked"
+
+
+def check_is_no_own_model(file: Path) -> None:
+    """Raise ReleaseMalformed where a file is what `sudare combine` wrote: a model for its owner, and no release."""
+    from sudare.experts.combined_model_file import is_combined_model
+
+    # What cannot be read is told by whoever reads it; a pipe is not waited for.
+    with contextlib.suppress(OSError):
+        if file.is_file() and is_combined_model(file):
+            raise ReleaseMalformed(
+                f"'{file.name}' is a combined model for its owner, and no release.", "Use it with `sudare predict`."
+            )
 
 
 def signature_lines(signature: str) -> list[str]:

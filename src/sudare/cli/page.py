@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sudare.cli.answers import AsJson, DryRun, answer, reported
+from sudare.cli.answers import AsJson, DryRun, answer, note, reported
 
 if TYPE_CHECKING:
     from sudare.web.settings import PageSettings
@@ -71,10 +71,13 @@ def page(
     optional_package("uvicorn", problem, remedy)
     optional_package("python_multipart", problem, remedy)
     chosen = _settings(settings, ledger=ledger, releases=releases, schemas=schemas, tables=table, port=port)
+    problems = _problems(chosen)
     if dry_run:
-        values = {**_told(chosen), "dry_run": True}
-        answer(values, as_json, _summary(chosen), "Dry run: nothing was started.")
+        values = {**_told(chosen), "problems": problems, "dry_run": True}
+        answer(values, as_json, _summary(chosen), *problems.values(), "Dry run: nothing was started.")
         return
+    for line in problems.values():
+        note(line)
     _serve(chosen, log, as_json)
 
 
@@ -103,6 +106,17 @@ def _settings(file: Path | None, **given: Any) -> PageSettings:
         found = read_settings(file or DEFAULT_SETTINGS, owner=_owner(), **changes)
         return replace(found, tables={**found.tables, **named})
     return PageSettings(owner=_owner(), tables=named, **changes)
+
+
+def _problems(settings: PageSettings) -> dict[str, str]:
+    """By table, what is wrong with it, in a line. Raise an error where a key does not open."""
+    from sudare.web.start_checks import check_keys, table_problems
+
+    check_keys(settings)
+    return {
+        name: f"Table '{name}' cannot be asked about now: {error.problem} {error.remedy}"
+        for name, error in table_problems(settings).items()
+    }
 
 
 def _owner() -> str:

@@ -131,4 +131,6 @@ def _lines(columns: dict[str, Any]) -> list[str]:
 
 
 def _cell(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    from sudare.report.numbers import six_digits
+
+    return six_digits(value) if isinstance(value, float) else str(value)

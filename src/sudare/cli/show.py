@@ -49,7 +49,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Print what is in a release: numbers with labels, units and intervals, coefficients, layers. It costs nothing: all follows from the file."""
-    from sudare.dossier.number_table import has_intervals, measured_rows
+    from sudare.dossier.number_table import all_measured_rows, has_intervals
     from sudare.dossier.released_numbers import released_numbers
     from sudare.report.privacy_card import computed_from
 
@@ -57,14 +57,14 @@ def show(
     release, signature = read_release(file, trusted)
     numbers = released_numbers(release, by, level)
     found = dict(numbers.table)
-    drawn = None if plot is None else measured_rows(numbers)
-    if plot is not None and drawn is None:
+    drawn = [] if plot is None else all_measured_rows(numbers)
+    if plot is not None and not drawn:
         raise InvalidParameter(f"A {release.learner} has no numbers to draw.", "Leave --plot out.")
     if output is not None:
         write_new_private(output, _csv_text(found).encode())
     if parquet is not None:
         _write_parquet(parquet, found)
-    if plot is not None and drawn is not None:
+    if plot is not None:
         _draw(drawn, plot)
     about = computed_from(release.content.parameters)
     files = [str(each) for each in (output, parquet, plot) if each is not None]
@@ -96,15 +96,18 @@ def _write_parquet(file: Path, found: dict[str, list[Any]]) -> None:
     write_new_private(file, content.getvalue().to_pybytes())
 
 
-def _draw(rows: MeasuredRows, file: Path) -> None:
+def _draw(drawn: list[MeasuredRows], file: Path) -> None:
+    """A picture of each number, one below the other."""
     from sudare.report.plots import interval_rows
 
-    if len(rows.values) > _MOST_DRAWN:
+    rows = len(drawn[0].values)
+    if rows > _MOST_DRAWN:
         raise InvalidParameter(
-            f"There are {len(rows.values)} numbers, and a picture shows {_MOST_DRAWN} at most.",
+            f"There are {rows} numbers, and a picture shows {_MOST_DRAWN} at most.",
             "Choose fewer with --by, or use --csv.",
         )
-    draw(interval_rows(rows.labels, rows.values, rows.lows, rows.highs, x_label=rows.axis), file=file)
+    panels = [interval_rows(each.labels, each.values, each.lows, each.highs, x_label=each.axis) for each in drawn]
+    draw(*panels, file=file)
 
 
 def _shown(numbers: ReleasedNumbers) -> Table:

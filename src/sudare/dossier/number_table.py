@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sudare.dossier.released_numbers import ReleasedNumbers
+from sudare.report.numbers import six_digits
 from sudare.safe_text import escaped_for_terminal
 
 # The group of all rows whose undeclared key was not selected; rows without a key are among them.
@@ -57,10 +58,20 @@ def has_intervals(numbers: ReleasedNumbers) -> bool:
 
 
 def measured_rows(numbers: ReleasedNumbers) -> MeasuredRows | None:
-    """What there is to draw; None where nothing is, or a row of it has no number."""
-    found, name = numbers.table, numbers.measured
-    if name is None:
-        return None
+    """What there is to draw first; None where nothing is, or a row of it has no number."""
+    return None if numbers.measured is None else _rows(numbers, numbers.measured)
+
+
+def all_measured_rows(numbers: ReleasedNumbers) -> list[MeasuredRows]:
+    """All that there is to draw: counts, means, variances and quantiles by group are one picture each."""
+    with_ends = [name for name in numbers.table if f"{name}_low" in _ends(numbers.table)]
+    names = with_ends if numbers.measured in with_ends else [numbers.measured]
+    found = [_rows(numbers, name) for name in names if name is not None]
+    return [rows for rows in found if rows is not None]
+
+
+def _rows(numbers: ReleasedNumbers, name: str) -> MeasuredRows | None:
+    found = numbers.table
     values = found[name]
     with_ends = f"{name}_low" in _ends(found)
     lows, highs = (found[f"{name}_low"], found[f"{name}_high"]) if with_ends else ([0.0] * len(values), values)
@@ -83,4 +94,4 @@ def _with_unit(numbers: ReleasedNumbers, name: str) -> str:
 def _cell(value: object) -> str:
     if value is None:
         return ALL_OTHERS
-    return f"{value:.6g}" if isinstance(value, float) else escaped_for_terminal(str(value))
+    return six_digits(value) if isinstance(value, float) else escaped_for_terminal(str(value))

@@ -24,6 +24,12 @@ def nearest(number: float, digits: int = SIGNIFICANT_DIGITS) -> str:
     return _rounded(number, decimal.ROUND_HALF_EVEN, digits)
 
 
+def six_digits(number: float) -> str:
+    """Six digits, rounded to the nearest, for tables of numbers; never a zero with a sign."""
+    text = f"{number:.6g}"
+    return "0" if text == "-0" else text
+
+
 def whole(number: int) -> str:
     """A count with commas between thousands."""
     return f"{number:,}"

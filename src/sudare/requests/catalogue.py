@@ -164,6 +164,11 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
 )  # fmt: skip
 
 
+def epsilon_fields(kind: Kind) -> tuple[str, ...]:
+    """The fields that say how much a release may reveal: ε, or k where linking is what counts."""
+    return tuple(each.name for each in kind.fields if each.name in ("epsilon", "k"))
+
+
 def kind_named(name: str) -> Kind:
     """The kind of this name. Raise UnknownName where there is none."""
     if name not in KINDS:

@@ -17,7 +17,7 @@ from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.source_identity import given_source
 from sudare.report import strength_of
 from sudare.report.privacy_card import Strength
-from sudare.requests.catalogue import kind_named, make
+from sudare.requests.catalogue import Kind, epsilon_fields, kind_named, make
 from sudare.requests.expected_error import ExpectedError, expected_errors
 from sudare.requests.field_values import values_of_texts
 from sudare.requests.request import Request, Values, Version
@@ -55,6 +55,7 @@ def version_of(
 
     The table is read as far as the price needs it. What is found wrong in it is told to its owner only.
     """
+    _check_says_epsilon(kind_named(kind), values)
     schema, data = table.schema(), table.data()
     model = estimator(kind, schema, values)
     model.account = settings.account(table)
@@ -79,6 +80,14 @@ def version_of(
         when=now(),
         reason=reason,
     )
+
+
+def _check_says_epsilon(kind: Kind, values: Values) -> None:
+    """Raise InvalidParameter unless somebody chose how much may be revealed: no default is approved by not looking."""
+    names = [name for name in epsilon_fields(kind) if any(text.strip() for text in values.get(name, ()))]
+    if not names:
+        options = " or ".join(kind.field(name).option for name in epsilon_fields(kind))
+        raise InvalidParameter("The request does not say its ε.", f"Choose it: give {options}.")
 
 
 def public_errors(kind: str, model: PrivateEstimator, data: str | os.PathLike[str]) -> list[ExpectedError]:

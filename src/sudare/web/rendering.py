@@ -15,11 +15,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from sudare.languages import translator
 from sudare.report.budget_bar import time_text
 from sudare.report.numbers import rounded_up, whole
 from sudare.safe_text import escaped_for_terminal
 from sudare.web.language import LANGUAGES, language_of
+from sudare.web.page_words import page_translator
 from sudare.web.sessions import Session
 from sudare.web.settings import Role
 
@@ -62,7 +62,7 @@ def rendered(request: Request, template: str, session: Session | None, status: i
         environment()
         .get_template(template)
         .render(
-            _=translator(language),
+            _=page_translator(language),
             language=language,
             languages=LANGUAGES,
             session=session,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sudare.requests.catalogue import Field, Kind, kind_named
+from sudare.requests.catalogue import Field, Kind, epsilon_fields, kind_named
 from sudare.requests.declared_parameters import FieldType
 from sudare.requests.request import Values
 from sudare.schema import Number, Schema
@@ -24,6 +24,8 @@ class FormField:
     """One field of a form: how it is asked for, what can be chosen, and what was filled in."""
 
     name: str
+    # How messages call it.
+    word: str
     control: Control
     help: str
     choices: Sequence[str]
@@ -40,7 +42,8 @@ class FormField:
 
 def form_fields(kind: str, schema: Schema, given: Values) -> list[FormField]:
     """The fields of a kind: those that most need first."""
-    found = [_form_field(field, schema, given.get(field.name, ())) for field in kind_named(kind).fields]
+    chosen = kind_named(kind)
+    found = [_form_field(field, schema, given.get(field.name, ()), epsilon_fields(chosen)) for field in chosen.fields]
     return sorted(found, key=lambda field: _FIRST.index(field.name) if field.is_first else len(_FIRST))
 
 
@@ -51,7 +54,7 @@ def values_in(form: Form, kind: Kind) -> dict[str, list[str]]:
     return {name: [text for text in texts if text] for name, texts in found.items() if any(texts)}
 
 
-def _form_field(field: Field, schema: Schema, given: Sequence[str]) -> FormField:
+def _form_field(field: Field, schema: Schema, given: Sequence[str], epsilons: Sequence[str]) -> FormField:
     choices = _choices(field, schema)
     control: Control = "text"
     if field.type is FieldType.COLUMNS and field.columns in ("number", "category"):
@@ -62,13 +65,15 @@ def _form_field(field: Field, schema: Schema, given: Sequence[str]) -> FormField
         control = "number"
     return FormField(
         name=field.name,
+        word=field.option.removeprefix("--"),
         control=control,
         help=field.help,
         choices=choices,
         given=list(given),
-        default=_default(field),
+        # How much may be revealed is chosen by somebody, and has no default.
+        default="" if field.name in epsilons else _default(field),
         is_first=field.name in _FIRST,
-        is_required=field.default is inspect.Parameter.empty,
+        is_required=field.default is inspect.Parameter.empty or (field.name,) == tuple(epsilons),
     )
 
 

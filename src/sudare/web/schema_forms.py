@@ -62,10 +62,13 @@ class ColumnForm:
 def column_forms(document: Mapping[str, Any]) -> list[ColumnForm]:
     """The forms of all columns of a document, whatever is wrong with it."""
     columns = document.get("columns", {})
-    if not isinstance(columns, Mapping):
-        return []
+    return forms_of(list(columns.items())) if isinstance(columns, Mapping) else []
+
+
+def forms_of(columns: Sequence[tuple[Any, Any]]) -> list[ColumnForm]:
+    """The forms of columns by name, of which two may have the same."""
     found = []
-    for place, (name, facts) in enumerate(list(columns.items())[:MOST_COLUMNS]):
+    for place, (name, facts) in enumerate(columns[:MOST_COLUMNS]):
         section = facts if isinstance(facts, Mapping) else {}
         kind = section.get("kind")
         shown = kind if isinstance(kind, str) and kind in KINDS else "number"
@@ -75,19 +78,29 @@ def column_forms(document: Mapping[str, Any]) -> list[ColumnForm]:
     return found
 
 
-def document_in(form: Form, old: Mapping[str, Any]) -> dict[str, Any]:
-    """The document that a submitted form describes. What the form does not show stays as it was in the old one."""
-    columns: dict[str, Any] = {}
-    for place in range(MOST_COLUMNS):
-        name = form.text(f"name-{place}")
-        if not name or form.text(f"remove-{place}") == "yes":
-            continue
-        columns[name] = _section(form, place)
+def columns_in(form: Form) -> list[tuple[str, dict[str, Any]]]:
+    """The columns of a submitted form, as they were typed."""
+    columns = [
+        (name, _section(form, place))
+        for place in range(MOST_COLUMNS)
+        if (name := form.text(f"name-{place}")) and form.text(f"remove-{place}") != "yes"
+    ]
     added = form.text("name-new")
-    if added:
-        columns[added] = {"kind": _kind(form.text("kind-new"))}
+    return [*columns, (added, {"kind": _kind(form.text("kind-new"))})] if added else columns
+
+
+def document_in(form: Form, old: Mapping[str, Any]) -> dict[str, Any]:
+    """The document that a submitted form describes. What the form does not show stays as it was in the old one.
+
+    Raise SchemaError where two columns have one name.
+    """
+    columns = columns_in(form)
+    names = [name for name, _ in columns]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SchemaError(f"Two columns are called {twice!r}. Nothing was saved.", "Give one of them another name.")
     document = {name: value for name, value in old.items() if name in ("drop",)}
-    document["columns"] = columns
+    document["columns"] = dict(columns)
     target, person = form.text("target"), form.text("person")
     if target:
         document["target"] = {"column": target}

@@ -27,9 +27,17 @@ from sudare.schema import Schema
 from sudare.schema.toml_document import KINDS, MOST_ENTRIES
 from sudare.web.page_part import PagePart
 from sudare.web.rendering import NavigationItem
-from sudare.web.schema_forms import all_problems, column_forms, document_in, open_questions
+from sudare.web.schema_forms import (
+    ColumnForm,
+    all_problems,
+    column_forms,
+    columns_in,
+    document_in,
+    forms_of,
+    open_questions,
+)
 from sudare.web.settings import TableSettings
-from sudare.web.visit import Visit, page
+from sudare.web.visit import Form, Visit, page
 
 SUFFIX: Final = ".toml"
 # Also what a form may have: 200 columns of a few fields.
@@ -92,26 +100,44 @@ def schema(visit: Visit) -> Response:
 
 @page("steward", largest_bytes=LARGEST_TEXT_BYTES)
 def save_schema(visit: Visit) -> Response:
-    """Write the schema whole or not at all, unless somebody else has changed it meanwhile."""
-    path, name = _path(visit), visit.path("name")
+    """Write the schema whole or not at all, unless somebody else has changed it meanwhile. What is not saved is shown again as it was typed."""
+    path, name, form = _path(visit), visit.path("name"), visit.form
     with changed_by_one(path):
         old = _text_of(path)
-        if visit.form.text("digest") != _digest(old):
-            raise InvalidParameter(
-                "Somebody has changed this schema since you opened it. Nothing was saved.",
-                "Open it again, and repeat your change.",
+        try:
+            text = (
+                _typed_text(form) if form.text("mode") == "text" else tomli_w.dumps(document_in(form, _document(old)))
             )
-        if visit.form.text("mode") == "text":
-            text = visit.form.fields.get("text", [""])[0].replace("\r\n", "\n")
-            try:
-                _parsed(text)
-            except SchemaError as error:
-                return _shown(visit, old, edited=text, refused=error, status=400)
-        else:
-            text = tomli_w.dumps(document_in(visit.form, _document(old)))
+            document = _parsed(text)
+        except SchemaError as error:
+            if form.text("mode") == "text":
+                return _shown(visit, old, edited=_typed_text(form), refused=error, status=400)
+            return _shown(visit, old, forms=forms_of(columns_in(form)), refused=error, status=400)
+        problems = all_problems(document)
+        refused: SudareError | None = None
+        if form.text("digest") != _digest(old):
+            refused = InvalidParameter(
+                "Somebody has changed this schema since you opened it. Nothing was saved.",
+                "Below is what you typed: save it to replace theirs, or open the schema again to see theirs.",
+            )
+        elif problems and not all_problems(_document(old)) and _document(old):
+            refused = SchemaError(
+                "The schema is complete as it stands, and would no longer be. Nothing was saved.",
+                "Mend what is listed here, and save again.",
+            )
+        if refused is not None:
+            return _shown(visit, old, edited=text, forms=column_forms(document), refused=refused, status=400)
         _write(path, text)
     visit.services.log.write("schema-saved", user=visit.user)
+    if problems:
+        return visit.redirect(
+            schema_path(name), f"Schema '{name}' was saved as a draft: something is still to be done."
+        )
     return visit.redirect(schema_path(name), f"Schema '{name}' was saved.")
+
+
+def _typed_text(form: Form) -> str:
+    return form.fields.get("text", [""])[0].replace("\r\n", "\n")
 
 
 @page("steward")
@@ -132,19 +158,27 @@ def schema_path(name: str) -> str:
 
 
 def _shown(
-    visit: Visit, text: str, edited: str | None = None, refused: SudareError | None = None, status: int = 200
+    visit: Visit,
+    text: str,
+    *,
+    edited: str | None = None,
+    forms: list[ColumnForm] | None = None,
+    refused: SudareError | None = None,
+    status: int = 200,
 ) -> Response:
-    document = _document(text)
+    """The schema's page; with what was typed instead of what is kept, where that was refused."""
+    typed = text if edited is None else edited
+    document = _document(typed) or _document(text)
     target, person = document.get("target"), document.get("person")
     return visit.render(
         "schema.html",
         status,
         name=visit.path("name"),
-        text=text if edited is None else edited,
+        text=typed,
         digest=_digest(text),
         refused=refused,
         problems=all_problems(document) if document else [_problem_of(text)],
-        forms=column_forms(document),
+        forms=column_forms(document) if forms is None else forms,
         kinds=list(KINDS),
         target=str(target.get("column", "")) if isinstance(target, Mapping) else "",
         person=person if isinstance(person, Mapping) else {},

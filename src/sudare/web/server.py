@@ -12,7 +12,6 @@ from importlib.metadata import version
 import uvicorn
 
 from sudare.errors import InvalidParameter
-from sudare.files import check_private
 from sudare.web.application import application
 from sudare.web.page_log import PageLog
 from sudare.web.sessions import Sessions
@@ -50,8 +49,6 @@ def serve(
     settings: PageSettings, listener: socket.socket, sessions: Sessions, log: PageLog, started: Callable[[], None]
 ) -> None:
     """Answer requests until the process is told to stop; `started` is called when it answers."""
-    if settings.key is not None:
-        check_private(settings.key, "The page's key")
     app = application(settings, sessions, log)
     server = _Server(
         uvicorn.Config(
