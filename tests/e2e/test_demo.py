@@ -45,16 +45,25 @@ class Played:
         return (self.folder / "demo" / "report.html").read_text("utf-8")
 
 
-@pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
-    folder = tmp_path_factory.mktemp("shell")
-    # As on a fresh machine: next to no environment.
+def played_in(folder: Path, *options: str) -> Played:
+    """The demo, run in a folder as on a fresh machine: next to no environment."""
     surroundings = {"HOME": str(folder), "PATH": os.environ["PATH"], "PYTHONUTF8": "1", **THREAD_LIMITS}
     done = subprocess.run(
-        [*SUDARE, "demo"], check=False, capture_output=True, text=True, encoding="utf-8", cwd=folder, env=surroundings
+        [*SUDARE, "demo", *options],
+        check=False,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=folder,
+        env=surroundings,
     )
     assert done.returncode == 0, done.stderr
     return Played(folder, done.stdout)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    return played_in(tmp_path_factory.mktemp("shell"))
 
 
 class Tags(HTMLParser):
@@ -109,12 +118,9 @@ def test_a_browser_shows_the_page_within_5000_pixels(played: Played, tmp_path: P
     """Nothing is opened yet: every card, ledger and explanation is folded, and can be opened."""
     from playwright.sync_api import sync_playwright
 
-    page_file = played.folder / "demo" / "report.html"
-    if language == "ja":
-        told = invoked("demo", "--output", str(tmp_path / "demo"), "--lang", "ja", "--json")
-        assert told.exit_code == 0, told.stderr
-        page_file = tmp_path / "demo" / "report.html"
-        assert '<html lang="ja">' in page_file.read_text("utf-8")
+    shown = played if language == "en" else played_in(tmp_path, "--lang", "ja")
+    assert f'<html lang="{language}">' in shown.report
+    page_file = shown.folder / "demo" / "report.html"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
         page = browser.new_page(viewport={"width": 1280, "height": 900})

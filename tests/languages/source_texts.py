@@ -12,6 +12,7 @@ import builtins
 import functools
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,6 +149,7 @@ class Module:
             if isinstance(node, ast.ClassDef)
             and any(ast.unparse(base).split(".")[-1] in _ERRORS for base in node.bases)
         }
+        self.assignments: dict[ast.AST, dict[str, list[ast.expr]]] = {}
         self.following: set[ast.AST] = set()
         self.fragments: list[tuple[int, str]] = []
 
@@ -279,7 +281,9 @@ class Module:
         while around is not None:
             around = self.parents.get(around)
             if isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
-                values = list(_assignments(around, name))
+                if around not in self.assignments:
+                    self.assignments[around] = _assignments(around)
+                values = self.assignments[around].get(name)
                 if values:
                     yield from values
                     return
@@ -337,29 +341,27 @@ class Module:
         )
 
 
-def _assignments(scope: ast.AST, name: str) -> Iterator[ast.expr]:
+def _assignments(scope: ast.AST) -> dict[str, list[ast.expr]]:
+    """What is assigned to each name within a function or a module, or appended to it."""
+    found: dict[str, list[ast.expr]] = defaultdict(list)
     for node in ast.walk(scope):
         match node:
             case ast.Assign(targets=targets, value=value):
-                if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-                    yield value
                 for target in targets:
-                    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                    if isinstance(target, ast.Name):
+                        found[target.id].append(value)
+                    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
                         for each, what in zip(target.elts, value.elts, strict=False):
-                            if isinstance(each, ast.Name) and each.id == name:
-                                yield what
+                            if isinstance(each, ast.Name):
+                                found[each.id].append(what)
             case (
-                ast.AnnAssign(target=ast.Name(id=found), value=ast.expr() as value)
-                | ast.AugAssign(target=ast.Name(id=found), value=value)
+                ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                | ast.AugAssign(target=ast.Name(id=name), value=value)
+                | ast.NamedExpr(target=ast.Name(id=name), value=value)
+                | ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[value])
             ):
-                if found == name:
-                    yield value
-            case ast.NamedExpr(target=ast.Name(id=found), value=value):
-                if found == name:
-                    yield value
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=found), attr="append"), args=[value]):
-                if found == name:
-                    yield value
+                found[name].append(value)
+    return found
 
 
 def _name_of(node: ast.AST) -> str:

@@ -16,8 +16,8 @@ PAGES = [
     if page.name not in ("CHANGELOG.md", "mutation.md")
 ]
 FILES = {path.name for folder in ("src", "tests", "benchmarks", "docs") for path in (ROOT / folder).rglob("*.py")}
-# Files of Flower, whose protocol is described beside ours.
-FOREIGN = re.compile(r"secagg|secure_aggregation/|crypto/symmetric_encryption\.py")
+# Files of Flower, whose protocol is described beside ours, and the checker of the registry of deployments.
+FOREIGN = re.compile(r"secagg|secure_aggregation/|crypto/symmetric_encryption\.py|^(scripts/)?check\.py$")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

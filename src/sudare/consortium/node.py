@@ -134,7 +134,9 @@ class Node:
                 for name in tasks:
                     self.ask(name)
                 in_time = drive(self.dispatcher, self.transport, lambda: self._poll(stay), most_seconds, self.clock)
-                drive(self.dispatcher, self.transport, self.dispatcher.session.is_settled, _SETTLE_SECONDS)
+                # Without a relay, and after nobody ever answered, there is nobody to wait for.
+                if self.transport.reaches_relay() or self.dispatcher.session.has_met_anybody:
+                    drive(self.dispatcher, self.transport, self.dispatcher.session.is_settled, _SETTLE_SECONDS)
             finally:
                 # Also where a signal ends it, in the middle of whatever it was doing: others know at once.
                 leave(self.dispatcher, self.transport)

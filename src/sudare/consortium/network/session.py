@@ -218,6 +218,11 @@ class Session:
         staying = [peer for peer in self._peers.values() if not peer.has_left]
         return not any(peer.waiting or (peer.channel and peer.channel.pending) for peer in staying)
 
+    @property
+    def has_met_anybody(self) -> bool:
+        """Whether another member ever answered in this life."""
+        return any(peer.channel is not None for peer in self._peers.values())
+
     def last_receipts(self) -> Iterator[Packet]:
         """What is owed to others for their messages, before a farewell."""
         for name, peer in self._peers.items():
