@@ -14,7 +14,7 @@ from rich.text import Text
 from sudare.cli.answers import AsJson, DryRun, answer, clear_screen, reported
 from sudare.cli.key_files import MemberFile
 from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left
-from sudare.consortium.sum_terms import sums_lines, sums_values
+from sudare.consortium.sum_terms import schedule_lines, schedule_values, sums_lines, sums_values
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def status(
         agreement, values = own.agreement(), _status_values(own)
         if watch and not as_json:
             clear_screen()
-        sums = sums_lines(agreement, agreement.tasks)
+        sums = [*sums_lines(agreement, agreement.tasks), *schedule_lines(agreement)]
         answer(values, as_json, *_status_texts(values, sums), *expiry_lines(own.transport.kit, "client"))
         if not watch:
             return
@@ -111,6 +111,7 @@ def _status_values(own: Member) -> dict[str, Any]:
         "tasks": tasks,
         "budget": budget_left(own),
         "sums": sums_values(agreement, agreement.tasks),
+        "schedules": schedule_values(agreement),
         "certificate_days_left": kit_days_left(own.transport.kit, "client"),
         "shown": [known for each in agreement.tasks if (known := shown_totals(own, agreement, each.name)) is not None],
         "noisy": noisy,

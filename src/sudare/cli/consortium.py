@@ -16,7 +16,7 @@ from sudare.cli.consortium_versions import adopt, amend, history
 from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase, public_key
 from sudare.cli.options import Encoding, HasHeader, table_name
 from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left
-from sudare.consortium.sum_terms import sums_lines, sums_values
+from sudare.consortium.sum_terms import schedule_lines, schedule_values, sums_lines, sums_values
 
 if TYPE_CHECKING:
     from sudare.consortium import Agreement, Budget, Deadlines, SignatureStatus, Sums
@@ -55,6 +55,14 @@ def new(
             help='What to do, as "NAME KIND field=value …", for example "risk learning method=one-sum epsilon=0.5"; may be repeated.',
         ),
     ],
+    schedules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--schedule",
+            metavar="TEXT",
+            help='When nodes run a task by themselves, as "monthly task=risk every=month first=2026-12-01 runs=12"; may be repeated.',
+        ),
+    ] = None,
     threshold: Annotated[
         int | None, typer.Option("--threshold", min=1, help="How many members must stay in a sum. Default: all.")
     ] = None,
@@ -85,17 +93,22 @@ def new(
     from sudare.errors import AgreementError
 
     sums = Sums(threshold=threshold, dishonest=dishonest, collector="member" if relay_key is None else "relay")
-    made = _first_agreement(name, schema, tasks, sums, Deadlines(round_seconds, task_seconds), relay_key)
+    made = _first_agreement(
+        name, schema, (tasks, schedules or []), sums, Deadlines(round_seconds, task_seconds), relay_key
+    )
     if agreement.exists():
         raise AgreementError(f"'{agreement.name}' exists already.", "Choose another name, or edit the file.")
     if not dry_run:
         made.save(agreement)
     values = {"agreement": str(agreement), "digest": made.digest, "tasks": [each.name for each in made.tasks]}
-    told = ", ".join(f"{each.name} ({each.kind}, {_cost(*each.cost)})" for each in made.tasks)
+    told = ", ".join(
+        f"{each.name} ({each.kind}, {_cost(*each.cost)})" for each in made.tasks if each.name not in made.run_names
+    )
     lines = [
         f"Would write {agreement}." if dry_run else f"Wrote {agreement}.",
         f"Tasks, with what each costs every member at most: {told}.",
         *_plan_lines(made),
+        *schedule_lines(made),
         NOTHING_CHANGED
         if dry_run
         else f"Members join with: sudare consortium join {agreement} --name NAME --folder FOLDER --data FILE --epsilon BUDGET",
@@ -104,17 +117,25 @@ def new(
 
 
 def _first_agreement(
-    name: str, schema: Path, tasks: list[str], sums: Sums, deadlines: Deadlines, relay_key: Path | None
+    name: str,
+    schema: Path,
+    tasks_and_schedules: tuple[list[str], list[str]],
+    sums: Sums,
+    deadlines: Deadlines,
+    relay_key: Path | None,
 ) -> Agreement:
     """What the options say, checked as if it were read from a file."""
     from sudare.consortium import Agreement, Relay
-    from sudare.consortium.agreement.membership import task_from_words
+    from sudare.consortium.agreement.membership import schedule_from_words, task_from_words
     from sudare.errors import AgreementError
     from sudare.schema import Schema
 
     relay = None if relay_key is None else Relay(public_key(relay_key).public_bytes_raw().hex())
-    agreed = tuple(map(task_from_words, tasks))
-    made = Agreement(name, Schema.load(schema), tasks=agreed, sums=sums, deadlines=deadlines, relay=relay)
+    words, timings = tasks_and_schedules
+    agreed, planned = tuple(map(task_from_words, words)), tuple(map(schedule_from_words, timings))
+    made = Agreement(
+        name, Schema.load(schema), tasks=agreed, sums=sums, deadlines=deadlines, relay=relay, schedules=planned
+    )
     made = Agreement.from_dict(made.to_dict())
     made.check_tasks()
     if relay is not None and sums.threshold is None:
@@ -238,6 +259,7 @@ def sign(
     lines = [
         NOTHING_CHANGED if dry_run else f"{own.name} signed {agreement.name} ({agreement.digest[:12]}).",
         *sums_lines(agreement, agreement.tasks),
+        *schedule_lines(agreement),
         f"Not signed yet by: {', '.join(found.lacking)}." if found.lacking else "All have signed.",
         *_sum_keys_lines(found),
     ]
@@ -284,7 +306,13 @@ def check(
         "certificate_days_left": kit_days_left(kit, "client"),
         "dry_run": dry_run,
     }
-    lines = [*_plan_lines(found), *sums_lines(found, found.tasks), *lines, *expiry_lines(kit, "client")]
+    lines = [
+        *_plan_lines(found),
+        *sums_lines(found, found.tasks),
+        *schedule_lines(found),
+        *lines,
+        *expiry_lines(kit, "client"),
+    ]
     answer(values, as_json, _table(found, stands), *lines)
     if not stands.is_in_force:
         raise typer.Exit(KeyRevoked.exit_code if stands.revoked else AgreementMismatch.exit_code)
@@ -437,6 +465,7 @@ def _values(agreement: Agreement, found: SignatureStatus) -> dict[str, Any]:
         "without_sum_keys": list(found.without_sum_keys),
         "keys": {name: fingerprint(key) for name, key in found.keys.items()},
         "sums": sums_values(agreement, agreement.tasks),
+        "schedules": schedule_values(agreement),
     }
 
 

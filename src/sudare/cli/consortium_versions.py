@@ -41,6 +41,16 @@ def amend(
     without_tasks: Annotated[
         list[str] | None, typer.Option("--remove-task", metavar="TASK", help="A task that is no more; may be repeated.")
     ] = None,
+    schedules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--schedule", metavar="TEXT", help="A schedule that is added or changed, as in `new`; may be repeated."
+        ),
+    ] = None,
+    without_schedules: Annotated[
+        list[str] | None,
+        typer.Option("--remove-schedule", metavar="SCHEDULE", help="A schedule that is no more; may be repeated."),
+    ] = None,
     threshold: Annotated[
         int | None, typer.Option("--threshold", min=1, help="How many members must stay in a sum. Default: as before.")
     ] = None,
@@ -53,7 +63,7 @@ def amend(
     """Propose the next version of an agreement that is in force, in a file beside it. New members join that file; all of its members sign it."""
     from sudare.consortium import Agreement, Statements, differences
     from sudare.consortium.agreement.amendments import Amendment, amended, proposal_path
-    from sudare.consortium.agreement.membership import task_from_words
+    from sudare.consortium.agreement.membership import schedule_from_words, task_from_words
     from sudare.errors import AgreementError
 
     found, place = Agreement.load(agreement), proposal_path(agreement)
@@ -65,6 +75,8 @@ def amend(
         frozenset(without_tasks or []),
         threshold,
         dishonest,
+        tuple(map(schedule_from_words, schedules or [])),
+        frozenset(without_schedules or []),
     )
     # Read as it will be read.
     following = Agreement.from_dict(amended(found, Statements.load(agreement), change).to_dict())

@@ -100,6 +100,9 @@ def run(
     withdraw: Annotated[
         bool, typer.Option("--withdraw", help="Take this member's release back. What it cost stays spent.")
     ] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="End the task at the node that runs here. What it has cost stays spent.")
+    ] = False,
     approve: Annotated[
         str | None,
         typer.Option(
@@ -116,6 +119,9 @@ def run(
     own = _member(member, kit, relay, None)
     agreement = own.agreement()
     agreement.task(task)
+    if cancel:
+        _cancel(own, task, as_json)
+        return
     if not withdraw:
         # Before the others wait for it: records that cannot be opened would stop the task at all of them.
         column_types(own.source(), agreement.schema.source_columns)
@@ -138,6 +144,17 @@ def run(
         _end_now_if_busy(running, error.exit_code)
         raise error from None
     _tell_outcome(task, found, own.folder, as_json)
+
+
+def _cancel(own: Member, task: str, as_json: bool) -> None:
+    """Leave the request for the node that runs here. Raise ConsortiumError where none does."""
+    from sudare.consortium.node_request_files import ask_running_node, present_members
+    from sudare.errors import ConsortiumError
+
+    if present_members(own) is None:
+        raise ConsortiumError("No node of this member is running, so nothing is under way.", "See `sudare status`.")
+    ask_running_node(own, task, cancel=True)
+    answer({"task": task, "state": "cancelled"}, as_json, f"{task}: the node was told to end it; see sudare status.")
 
 
 def _approve_unless_done(own: Member, task: str, reason: str) -> None:

@@ -6,6 +6,7 @@ that this member stopped a task, never why.
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import time
@@ -28,12 +29,20 @@ from sudare.consortium.ledger_rollback import checked_ledger, remember_head
 from sudare.consortium.network.message_dispatch import Activity, MessageDispatcher, drive, leave, unexpected
 from sudare.consortium.network.session import PinnedAgreement, Session
 from sudare.consortium.network.transport.base import Transport
-from sudare.consortium.node_request_files import REQUESTS, RUN, STATES, WITHDRAW, states_of
+from sudare.consortium.node_request_files import CANCEL, REQUESTS, RUN, STATES, WITHDRAW, states_of
 from sudare.consortium.operator_warnings import OperatorWarnings
 from sudare.consortium.peer_watch import PeerWatch
 from sudare.consortium.renewal import Reason, Renewal, tasks_under_way
 from sudare.consortium.tasks.definitions import Task
-from sudare.errors import ConsortiumError, InvalidParameter, KeyRevoked, NotApproved, NotConnected, SudareError
+from sudare.errors import (
+    ConsortiumError,
+    InvalidParameter,
+    KeyRevoked,
+    NotApproved,
+    NotConnected,
+    SudareError,
+    TaskStopped,
+)
 from sudare.files import check_unshared, held_alone, make_private_folder, write_atomically
 from sudare.sums.context import RELAY_NAME
 
@@ -85,6 +94,7 @@ class Node:
     log: EventLog
     tell: Tell = lambda text: None
     clock: Callable[[], float] = time.monotonic
+    today: Callable[[], datetime.date] = lambda: datetime.datetime.now(datetime.UTC).date()
     task_runs: dict[str, TaskRun] = field(default_factory=dict)
     renewal: Renewal | None = None
     # Why this life ended and another one is to begin, once it has.
@@ -116,6 +126,7 @@ class Node:
         self.warnings = OperatorWarnings(self.member, self.agreement, self.log, lambda text: self.tell(text))  # noqa: PLW0108 - the same
         self._written: dict[str, Any] = {}
         self._unwritten: set[str] = set()
+        self._scheduled_on: datetime.date | None = None
         self._keys_have_changed, self._is_told_of_version, self._weighed_at = False, False, float("-inf")
         self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
 
@@ -215,6 +226,8 @@ class Node:
         for name in wanted & {task.name for task in self.agreement.tasks}:
             self._add_run(name)
         self._take_requests()
+        if stay:
+            self._ask_for_scheduled()
         for run in self.task_runs.values():
             self._advance(run, now)
         if self._document() != self._written or not (self.member.state_folder / STATES).exists():
@@ -421,12 +434,37 @@ class Node:
     def _take_requests(self) -> None:
         """What was asked for beside this process. A task that failed is begun again; one that is done is not."""
         folder = self.member.state_folder / REQUESTS
-        for task in self.agreement.tasks:
-            for wish in (RUN, WITHDRAW):
-                path = folder / f"{task.name}.{wish}"
-                if path.exists():
-                    path.unlink(missing_ok=True)
-                    self.ask(task.name, withdraw=wish == WITHDRAW)
+        for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+            name, _, wish = path.name.rpartition(".")
+            if wish in (RUN, WITHDRAW, CANCEL) and name in {task.name for task in self.agreement.tasks}:
+                path.unlink(missing_ok=True)
+                if wish == CANCEL:
+                    self._cancel(name)
+                else:
+                    self.ask(name, withdraw=wish == WITHDRAW)
+
+    def _cancel(self, name: str) -> None:
+        """End a task here, and tell the others that it was stopped. What it has cost stays spent; asked for again, it goes on."""
+        run, error = (
+            self.task_runs.get(name),
+            TaskStopped(f"Task '{name}' was cancelled here.", "Run it again to go on."),
+        )
+        if run is not None and run.activity is not None and not run.is_over:
+            run.activity.stop(error)
+        elif run is not None and not run.is_over:
+            self._fail(run, error)
+
+    def _ask_for_scheduled(self) -> None:
+        """Take up the runs of schedules whose time is now, once a day and life; those that are done are left."""
+        today = self.today()
+        if today == self._scheduled_on:
+            return
+        self._scheduled_on = today
+        done = {name for name, each in states_of(self.member).items() if each["state"] in ("finished", "denied")}
+        for schedule in self.agreement.schedules:
+            name = schedule.due(today)
+            if name is not None and name not in done:
+                self.ask(name)
 
     def _document(self) -> dict[str, Any]:
         """What is told of this node beside its log: who is present, and how far its tasks are."""

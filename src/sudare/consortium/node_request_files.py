@@ -10,16 +10,16 @@ from sudare.files import make_private_folder, write_atomically
 from sudare.parsing import bounded_bytes, parsed_json
 
 REQUESTS: Final = "requests"
-RUN, WITHDRAW = "run", "withdraw"
+RUN, WITHDRAW, CANCEL = "run", "withdraw", "cancel"
 STATES: Final = "node.json"
 
 
-def ask_running_node(member: Member, task: str, *, withdraw: bool = False) -> None:
-    """Leave a request for the node that is running in the same folder."""
+def ask_running_node(member: Member, task: str, *, withdraw: bool = False, cancel: bool = False) -> None:
+    """Leave a request for the node that is running in the same folder: to run a task, to withdraw its release, or to cancel it."""
     member.agreement().task(task)
     folder = member.state_folder / REQUESTS
     make_private_folder(folder)
-    write_atomically(folder / f"{task}.{WITHDRAW if withdraw else RUN}", b"")
+    write_atomically(folder / f"{task}.{CANCEL if cancel else WITHDRAW if withdraw else RUN}", b"")
 
 
 def states_of(member: Member, digest: str | None = None) -> dict[str, Any]:

@@ -55,3 +55,28 @@ def sums_lines(agreement: Agreement, tasks: Iterable[Task]) -> list[str]:
         counted = members - agreement.colluders
         text += f"; the noise counts on {counted} {'share' if counted == 1 else 'shares'} of {members}"
     return [f"{text}."]
+
+
+def schedule_values(agreement: Agreement) -> list[dict[str, object]]:
+    """The schedules of an agreement, with what their runs cost a member in a year and in all, as the agreement has it."""
+    found: list[dict[str, object]] = []
+    for each in agreement.schedules:
+        epsilon, delta = agreement.task(each.task).cost
+        a_year, in_all = each.runs_in_a_year(), agreement.schedule_cost(each)
+        cost = {
+            "year_epsilon": epsilon * a_year,
+            "year_delta": delta * a_year,
+            "epsilon": in_all[0],
+            "delta": in_all[1],
+        }
+        found.append({"schedule": each.name, **each.to_dict(), "last": each.days[-2].isoformat(), **cost})
+    return found
+
+
+def schedule_lines(agreement: Agreement) -> list[str]:
+    """One line about each schedule."""
+    return [
+        f"{each['schedule']}: {each['task']} every {each['every']}, {each['runs']} times from {each['first']} to {each['last']}; "
+        f"in a year ε {each['year_epsilon']:g}, δ {each['year_delta']:g}, in all ε {each['epsilon']:g}, δ {each['delta']:g} at every member."
+        for each in schedule_values(agreement)
+    ]

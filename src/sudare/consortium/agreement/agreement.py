@@ -19,6 +19,7 @@ import tomli_w
 from sudare.consortium.agreement.differing_fields import differing_fields, field_digests
 from sudare.consortium.agreement.document_fields import Field, Reader, parsed_toml, whole
 from sudare.consortium.agreement.identity import is_usable
+from sudare.consortium.agreement.schedules import Schedule, schedule_from, tasks_with_runs
 from sudare.consortium.tasks.definitions import (
     CensusTask,
     DictionaryTask,
@@ -115,14 +116,16 @@ class Agreement:
     relay: Relay | None = None
     version: int = 1
     previous: str | None = None
+    schedules: tuple[Schedule, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "tasks", tasks_with_runs(self.tasks, self.schedules))
         if (self.version == 1) != (self.previous is None):
             raise AgreementError(
                 "`version` and `previous` do not fit: the first version follows nothing, and every other one names the hash of the one before it.",
                 "Make new versions with `sudare consortium amend`.",
             )
-        for listed in ("members", "tasks"):
+        for listed in ("members", "tasks", "schedules"):
             ordered = tuple(sorted(getattr(self, listed), key=lambda each: each.name))
             object.__setattr__(self, listed, ordered)
             names = [each.name for each in ordered]
@@ -176,6 +179,25 @@ class Agreement:
                         f"`tasks.{task.name}` costs more than `members.{member.name}.budget` holds.",
                         "Lower the task's epsilon and delta, or raise the member's budget.",
                     )
+
+        for member in self.members:
+            costs = [self.schedule_cost(schedule) for schedule in self.schedules]
+            total = sum(cost[0] for cost in costs), sum(cost[1] for cost in costs)
+            if total[0] > member.budget.epsilon or total[1] > member.budget.delta:
+                raise AgreementError(
+                    f"The schedules cost ε = {total[0]:g}, δ = {total[1]:g} in all, and `members.{member.name}.budget` holds less.",
+                    "Agree on fewer or cheaper runs, or raise the member's budget.",
+                )
+
+    def schedule_cost(self, schedule: Schedule) -> tuple[float, float]:
+        """What all runs of a schedule cost a member together, as the agreement has it: their sum."""
+        epsilon, delta = self.task(schedule.task).cost
+        return epsilon * schedule.runs, delta * schedule.runs
+
+    @property
+    def run_names(self) -> frozenset[str]:
+        """The tasks that are runs of a schedule."""
+        return frozenset(name for schedule in self.schedules for name in schedule.run_names)
 
     @property
     def member_names(self) -> tuple[str, ...]:
@@ -294,12 +316,14 @@ class Agreement:
     def from_dict(cls, document: object, folder: Path | None = None) -> Agreement:
         """The agreement that nested dictionaries describe. A schema in a file of its own is looked for in `folder`."""
         fields = Field("", document).table(
-            ("format", "name", "schema"), ("members", "tasks", "sums", "deadlines", "relay", "version", "previous")
+            ("format", "name", "schema"),
+            ("members", "tasks", "sums", "deadlines", "relay", "version", "previous", "schedules"),
         )
         fields["format"].check_format(FORMAT, "agreements")
         members = fields["members"].named() if "members" in fields else {}
         tasks = fields["tasks"].named() if "tasks" in fields else {}
-        if len(members) > MOST_MEMBERS or len(tasks) > MOST_TASKS:
+        schedules = fields["schedules"].named() if "schedules" in fields else {}
+        if len(members) > MOST_MEMBERS or len(tasks) + len(schedules) > MOST_TASKS:
             raise AgreementError(
                 f"The agreement has more than {MOST_MEMBERS} members or {MOST_TASKS} tasks.", "Split it."
             )
@@ -313,6 +337,7 @@ class Agreement:
             relay=fields["relay"].built(Relay, {"key": _public_key}) if "relay" in fields else None,
             version=fields["version"].whole(1) if "version" in fields else 1,
             previous=fields["previous"].hexadecimal(64) if "previous" in fields else None,
+            schedules=tuple(schedule_from(name, section) for name, section in schedules.items()),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -322,6 +347,7 @@ class Agreement:
         options = {"threshold": self.sums.threshold, "dishonest": self.sums.dishonest, "collector": collector}
         told = {name: value for name, value in options.items() if value is not None}
         relay = {} if self.relay is None else {"relay": {"key": self.relay.key}}
+        runs = self.run_names
         follows = {} if self.previous is None else {"version": self.version, "previous": self.previous}
         return {
             "format": FORMAT,
@@ -331,7 +357,8 @@ class Agreement:
             "deadlines": vars(self.deadlines).copy(),
             **relay,
             "members": {each.name: {"key": each.key, "budget": vars(each.budget).copy()} for each in self.members},
-            "tasks": {task.name: task.to_dict() for task in self.tasks},
+            "tasks": {task.name: task.to_dict() for task in self.tasks if task.name not in runs},
+            **({"schedules": {each.name: each.to_dict() for each in self.schedules}} if self.schedules else {}),
             "schema": self.schema.to_dict(),
         }
 

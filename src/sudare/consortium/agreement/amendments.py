@@ -17,6 +17,7 @@ from typing import Any, Final
 from sudare.consortium.agreement.agreement import Agreement, Budget, Relay, differences
 from sudare.consortium.agreement.document_fields import hexadecimal, parsed_json, whole
 from sudare.consortium.agreement.member_settings import Member
+from sudare.consortium.agreement.schedules import Schedule
 from sudare.consortium.agreement.signed_statements import (
     SignatureStatus,
     Statements,
@@ -62,6 +63,8 @@ class Amendment:
     without_tasks: frozenset[str] = frozenset()
     threshold: int | None = None
     dishonest: int | None = None
+    schedules: tuple[Schedule, ...] = ()
+    without_schedules: frozenset[str] = frozenset()
 
 
 def amended(agreement: Agreement, statements: Statements, change: Amendment) -> Agreement:
@@ -87,7 +90,10 @@ def amended(agreement: Agreement, statements: Statements, change: Amendment) -> 
     members = tuple(
         replace(each, key=found.keys[each.name].hex(), budget=budgets.get(each.name, each.budget)) for each in staying
     )
-    tasks = {task.name: task for task in (*agreement.tasks, *change.tasks)}
+    # Runs are made anew from the schedules that stay.
+    declared = (task for task in agreement.tasks if task.name not in agreement.run_names)
+    tasks = {task.name: task for task in (*declared, *change.tasks)}
+    schedules = {each.name: each for each in (*agreement.schedules, *change.schedules)}
     sums = replace(
         agreement.sums,
         threshold=agreement.sums.threshold if change.threshold is None else change.threshold,
@@ -98,6 +104,7 @@ def amended(agreement: Agreement, statements: Statements, change: Amendment) -> 
         agreement,
         members=members,
         tasks=tuple(task for name, task in tasks.items() if name not in change.without_tasks),
+        schedules=tuple(each for name, each in schedules.items() if name not in change.without_schedules),
         relay=relay,
         sums=sums,
         version=agreement.version + 1,

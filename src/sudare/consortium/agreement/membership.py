@@ -13,6 +13,7 @@ from sudare.consortium.agreement.amendments import settled_path
 from sudare.consortium.agreement.document_fields import Field, parsed_toml
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.member_settings import Member, new_member_file
+from sudare.consortium.agreement.schedules import Schedule, schedule_from
 from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements, check_is_key_of, now
 from sudare.consortium.tasks.definitions import Task, task_from
 from sudare.errors import AgreementError, InvalidParameter
@@ -29,16 +30,30 @@ def task_from_words(text: str) -> Task:
     word, _, rest = text.strip().partition(" ")
     name = Field("task", word).name()
     kind, *assignments = rest.split() or [""]
-    lines = [f'kind = "{kind}"' if kind.isalpha() else ""]
+    section = _section(f"The task '{name}'", assignments, [f'kind = "{kind}"' if kind.isalpha() else ""])
+    return task_from(name, Field(f"tasks.{name}", section.value))
+
+
+def schedule_from_words(text: str) -> Schedule:
+    """A schedule from "NAME task=TASK every=month first=2026-12-01 runs=12"."""
+    word, *assignments = text.split() or [""]
+    name = Field("schedule", word).name()
+    plain = [
+        f'{key}="{value}"' if key == "first" else each
+        for each in assignments
+        for key, _, value in [each.partition("=")]
+    ]
+    return schedule_from(name, Field(f"schedules.{name}", _section(f"The schedule '{name}'", plain, []).value))
+
+
+def _section(what: str, assignments: list[str], lines: list[str]) -> Field:
+    """The TOML section that words of the form field=value stand for."""
     for assignment in assignments:
         key, sign, value = assignment.partition("=")
         if not sign:
-            raise InvalidParameter(
-                f"The task '{name}' has a word without '='.", "Write: NAME KIND field=value field=value."
-            )
+            raise InvalidParameter(f"{what} has a word without '='.", "Write: NAME KIND field=value field=value.")
         lines.append(f"{key} = {value if _is_toml_value(value) else _quoted(value)}")
-    section = parsed_toml("\n".join(lines), f"The task '{name}'")
-    return task_from(name, Field(f"tasks.{name}", section.value))
+    return parsed_toml("\n".join(lines), what)
 
 
 def _is_toml_value(text: str) -> bool:
