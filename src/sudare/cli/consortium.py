@@ -12,6 +12,7 @@ from rich.text import Text
 
 from sudare.cli.answers import AsJson, DryRun, answer, reported
 from sudare.cli.consortium_blame import blame
+from sudare.cli.consortium_report import compare, report
 from sudare.cli.consortium_versions import adopt, amend, history
 from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase, public_key
 from sudare.cli.options import Encoding, HasHeader, table_name
@@ -321,6 +322,8 @@ def check(
 app.command("amend", short_help="Propose the next version of an agreement that is in force.")(amend)
 app.command("adopt", short_help="Put a proposed version that all have signed in the agreement's place.")(adopt)
 app.command("history", short_help="The versions of an agreement, who signed each, and what it changed.")(history)
+app.command("report", short_help="A signed report of this member, for a regulator.")(report)
+app.command("compare", short_help="What two members' reports cannot both say truly.")(compare)
 app.command("blame", short_help="Which signed statements about a task's sums contradict each other.")(blame)
 
 

@@ -1,0 +1,167 @@
+"""Reports for a regulator: what is in them, that a changed one is noticed, and that two that cannot both be true are."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sudare.consortium import Approvals, LearningTask, Member
+from sudare.consortium.agreement.identity import Identity
+from sudare.consortium.member_report import (
+    SignedReport,
+    contradictions,
+    read_report,
+    report_values,
+    signed_report,
+    signer_problem,
+    write_report,
+)
+from sudare.consortium.member_report_page import report_page
+from sudare.errors import AgreementError
+from sudare.report.page import page_html
+from tests.cli.conftest import invoked
+from tests.consortium.clinics import IDENTITIES, founded, node_of, run_together
+from tests.consortium.local_transport import LocalHub
+
+RISK = LearningTask("risk", "one-sum", 1.0)
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory: pytest.TempPathFactory) -> list[Member]:
+    """Three clinics that have learned together; one steward has said why."""
+    members = founded(tmp_path_factory.mktemp("clinics"), RISK)
+    agreement = members[0].agreement()
+    Approvals(members[0].state_folder).decide(
+        agreement, agreement.task("risk"), "approved", "the board's wish", who="ann"
+    )
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], ["risk"])
+    return members
+
+
+def test_a_report_tells_what_was_agreed_run_revealed_paid_and_decided(members: list[Member]) -> None:
+    found = report_values(members[0])
+    (agreement,), (task,) = found["agreements"], found["tasks"]
+    assert agreement["digest"] == members[0].agreement().digest
+    assert agreement["signed"] == ["east", "north", "west"]
+    (entry,) = task["entries"]
+    assert (entry["kind"], entry["guarantee"]["epsilon"]) == ("charge", 1.0)
+    assert set(task["results"]) == {"release"}
+    assert [(each["who"], each["reason"]) for each in found["decisions"]] == [("ann", "the board's wish")]
+    assert found["ledger"] == vars(members[0].ledger().head())
+    assert found["left"]["epsilon"] == 9.0
+    assert report_values(members[0], with_decisions=False)["decisions"] is None
+
+
+def test_honest_reports_contradict_nothing_also_of_one_member_at_two_times(members: list[Member]) -> None:
+    reports = [report_values(member) for member in members]
+    for first in reports:
+        for second in reports:
+            assert contradictions(first, second) == []
+
+
+def edited(values: dict[str, Any], edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    found = copy.deepcopy(values)
+    edit(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("about", "edit"),
+    [
+        ("agreement", lambda values: values["agreements"][0].update(digest="0" * 64)),
+        ("signature", lambda values: values["agreements"][0]["signed"].remove("west")),
+        ("key", lambda values: values["agreements"][0]["keys"].update(west="0" * 64)),
+        ("result", lambda values: values["tasks"][0]["results"].update(release="0" * 64)),
+        ("cost", lambda values: values["tasks"][0]["entries"][0]["guarantee"].update(epsilon=0.5)),
+        ("entry", lambda values: values["tasks"][0]["entries"].clear()),
+    ],
+)
+def test_what_cannot_both_be_true_is_found(
+    members: list[Member], about: str, edit: Callable[[dict[str, Any]], None]
+) -> None:
+    ours, theirs = report_values(members[0]), edited(report_values(members[1]), edit)
+    assert [each.about for each in contradictions(ours, theirs)] == [about]
+    assert [each.about for each in contradictions(theirs, ours)] == [about]
+
+
+def test_a_ledger_that_was_put_back_is_found_in_two_reports_of_one_member(members: list[Member]) -> None:
+    later = report_values(members[0])
+    forgotten = edited(
+        later, lambda values: (values["tasks"][0]["entries"].clear(), values["ledger"].update(position=9))
+    )
+    assert {each.about for each in contradictions(later, forgotten)} >= {"ledger"}
+    other = edited(later, lambda values: values["ledger"].update(hash="0" * 64))
+    assert "end differently" in contradictions(later, other)[0].text
+    foreign = edited(later, lambda values: values["ledger"].update(ledger="0" * 32))
+    assert "two different ledgers" in contradictions(later, foreign)[0].text
+
+
+def test_a_changed_report_and_one_of_another_key_are_noticed(members: list[Member], tmp_path: Path) -> None:
+    values = report_values(members[0])
+    write_report(tmp_path / "east.json", signed_report(values, IDENTITIES["east"]))
+    found = read_report(tmp_path / "east.json")
+    assert found.values == values
+    assert signer_problem(found, members[1]) is None
+    stranger = signed_report(values, Identity.generated())
+    assert "not the one that stands for east" in str(signer_problem(stranger, members[1]))
+    nobody = SignedReport({**values, "member": "south"}, found.public_key, found.signature)
+    assert "no member" in str(signer_problem(nobody, members[1]))
+    text = (tmp_path / "east.json").read_text()
+    (tmp_path / "changed.json").write_text(text.replace('"position": ', '"position": 1'))
+    with pytest.raises(AgreementError, match="changed after it was signed"):
+        read_report(tmp_path / "changed.json")
+    for content in ("", "{}", "[1]", '{"report": {}, "public_key": "", "signature": ""}', "null"):
+        (tmp_path / "none.json").write_text(content)
+        with pytest.raises(AgreementError, match="not a member's report"):
+            read_report(tmp_path / "none.json")
+    with pytest.raises(AgreementError, match="cannot be written"):
+        write_report(tmp_path / "east.json", found)
+    with pytest.raises(AgreementError, match="lacks parts"):
+        contradictions({**values, "tasks": [{}]}, values)
+
+
+def test_the_page_says_the_same_in_both_languages(members: list[Member]) -> None:
+    page = report_page(signed_report(report_values(members[0]), IDENTITIES["east"]))
+    english, japanese = page_html(page), page_html(page, "ja")
+    for text in (english, japanese):
+        assert members[0].agreement().digest in text
+        assert "the board&#39;s wish" in text
+    assert "Who decided, and why" in english
+    assert "Who decided, and why" not in japanese
+
+
+def test_the_commands(members: list[Member], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sudare.consortium.agreement.identity._SCRYPT_COST", 16)
+    monkeypatch.setenv("SUDARE_PASSPHRASE", "only for these tests")
+    monkeypatch.chdir(tmp_path)
+    for member in members[:2]:
+        IDENTITIES[member.name].save(member.key_path, b"only for these tests")
+        words = (
+            "--member",
+            member.folder / "member.toml",
+            "-o",
+            f"{member.name}.json",
+            "--html",
+            f"{member.name}.html",
+        )
+        outcome = invoked("consortium", "report", *words)
+        assert outcome.exit_code == 0, outcome.stderr
+        assert f"signed by {member.name}" in outcome.stdout
+        assert Path(f"{member.name}.html").read_text().startswith("<!")
+    named = ("--member", members[2].folder / "member.toml")
+    assert invoked("consortium", "compare", "east.json", "north.json", *named).exit_code == 0
+    assert "NOT CHECKED" in invoked("consortium", "compare", "east.json", "north.json").stdout
+    values = json.loads(Path("north.json").read_text())["report"]
+    values["tasks"][0]["results"]["release"] = "0" * 64
+    write_report(tmp_path / "lie.json", signed_report(values, IDENTITIES["north"]))
+    told = invoked("consortium", "compare", "east.json", "lie.json", *named, "--json")
+    assert told.exit_code == 86
+    assert told.values["contradictions"] == [{"about": "result", "text": "risk: they hold different results (release)"}]
+    write_report(tmp_path / "stranger.json", signed_report(values, Identity.generated()))
+    assert invoked("consortium", "compare", "east.json", "stranger.json", *named).exit_code == 93
