@@ -51,7 +51,10 @@ def test_the_commands_there_are() -> None:
     key = {"key", *(f"key {name}" for name in ("new", "show", "rotate", "revoke"))}
     consortium = {
         "consortium",
-        *(f"consortium {name}" for name in ("new", "join", "sign", "check", "amend", "adopt", "history", "blame")),
+        *(
+            f"consortium {name}"
+            for name in ("new", "join", "sign", "check", "amend", "adopt", "history", "blame", "report", "compare")
+        ),
     }
     request = {"request", *(f"request {name}" for name in ("ask", "change", "list", "show", "approve", "deny", "run"))}
     fits = {f"fit {name}" for name in FITTED}

@@ -105,13 +105,13 @@ def test_a_ledger_that_was_put_back_is_found_in_two_reports_of_one_member(member
 def test_a_changed_report_and_one_of_another_key_are_noticed(members: list[Member], tmp_path: Path) -> None:
     values = report_values(members[0])
     write_report(tmp_path / "east.json", signed_report(values, IDENTITIES["east"]))
-    found = read_report(tmp_path / "east.json")
+    found, agreed = read_report(tmp_path / "east.json"), (members[1].agreement(), members[1].statements())
     assert found.values == values
-    assert signer_problem(found, members[1]) is None
+    assert signer_problem(found, *agreed) is None
     stranger = signed_report(values, Identity.generated())
-    assert "not the one that stands for east" in str(signer_problem(stranger, members[1]))
+    assert "not the one that stands for east" in str(signer_problem(stranger, *agreed))
     nobody = SignedReport({**values, "member": "south"}, found.public_key, found.signature)
-    assert "no member" in str(signer_problem(nobody, members[1]))
+    assert "no member" in str(signer_problem(nobody, *agreed))
     text = (tmp_path / "east.json").read_text()
     (tmp_path / "changed.json").write_text(text.replace('"position": ', '"position": 1'))
     with pytest.raises(AgreementError, match="changed after it was signed"):
@@ -154,7 +154,7 @@ def test_the_commands(members: list[Member], tmp_path: Path, monkeypatch: pytest
         assert outcome.exit_code == 0, outcome.stderr
         assert f"signed by {member.name}" in outcome.stdout
         assert Path(f"{member.name}.html").read_text().startswith("<!")
-    named = ("--member", members[2].folder / "member.toml")
+    named = ("--agreement", members[2].agreement_path)
     assert invoked("consortium", "compare", "east.json", "north.json", *named).exit_code == 0
     assert "NOT CHECKED" in invoked("consortium", "compare", "east.json", "north.json").stdout
     values = json.loads(Path("north.json").read_text())["report"]

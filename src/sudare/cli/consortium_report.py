@@ -53,36 +53,42 @@ def report(
 def compare(
     first: Annotated[Path, typer.Argument(metavar="FIRST", help="A report that `sudare consortium report` wrote.")],
     second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another member's, or an earlier one of the same.")],
-    member: Annotated[
+    agreement: Annotated[
         Path | None,
-        typer.Option("--member", metavar="FILE", help="A member's file: whether the keys are those of the agreement."),
+        typer.Option(
+            "--agreement",
+            metavar="FILE",
+            help="The agreement (TOML), with its statements beside it: whether the keys are those of its members.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """What two reports cannot both say truly. Ends with exit code 86 if there is something, with 93 if a key is not the agreement's."""
-    from sudare.consortium.agreement.member_settings import Member
+    from sudare.consortium import Agreement, Statements
     from sudare.consortium.member_report import contradictions, read_report, signer_problem
     from sudare.errors import IdentityError, StatementsContradict
 
     reports = [read_report(path) for path in (first, second)]
-    for path, each in zip((first, second), reports, strict=True):
-        problem = None if member is None else signer_problem(each, Member.load(member))
-        if problem is not None:
-            raise IdentityError(
-                f"'{path.name}' counts for nobody: {problem}.", "Ask its member by telephone which key signed it."
-            )
+    if agreement is not None:
+        known = Agreement.load(agreement), Statements.load(agreement)
+        for path, each in zip((first, second), reports, strict=True):
+            problem = signer_problem(each, *known)
+            if problem is not None:
+                raise IdentityError(
+                    f"'{path.name}' counts for nobody: {problem}.", "Ask its member by telephone which key signed it."
+                )
     found = contradictions(reports[0].values, reports[1].values)
     values = {
         "members": [each.values["member"] for each in reports],
-        "keys_checked": member is not None,
+        "keys_checked": agreement is not None,
         "contradictions": [each._asdict() for each in found],
     }
-    unchecked = ["The signatures are whole, but whose keys they are was NOT CHECKED; give --member."]
-    names = " and ".join(str(name) for name in values["members"])
+    unchecked = ["The signatures are whole, but whose keys they are was NOT CHECKED; give --agreement."]
+    names = " and ".join(str(each.values["member"]) for each in reports)
     lines = [
         *(f"{each.about}: {each.text}." for each in found),
         *([] if found else [f"Nothing in the reports of {names} contradicts the other."]),
-        *([] if member is not None else unchecked),
+        *([] if agreement is not None else unchecked),
     ]
     answer(values, as_json, *lines)
     if found:

@@ -16,7 +16,7 @@ from sudare.consortium.agreement.amendments import versions
 from sudare.consortium.agreement.approvals import Approvals
 from sudare.consortium.agreement.identity import Identity, verifies
 from sudare.consortium.agreement.member_settings import Member
-from sudare.consortium.agreement.signed_statements import now, signature_status
+from sudare.consortium.agreement.signed_statements import Statements, now, signature_status
 from sudare.consortium.tasks.definitions import Task
 from sudare.consortium.tasks.task_account import entries_of, mark_of
 from sudare.dictionary.member_model_file import read_document
@@ -155,9 +155,9 @@ def read_report(path: Path) -> SignedReport:
     return SignedReport(values, key, signature)
 
 
-def signer_problem(report: SignedReport, own: Member) -> str | None:
-    """Why a report does not count as that member's under the agreement as this member has it; None where it does."""
-    keys = signature_status(own.agreement(), own.statements()).keys
+def signer_problem(report: SignedReport, agreement: Agreement, statements: Statements) -> str | None:
+    """Why a report does not count as that member's under the agreement; None where it does."""
+    keys = signature_status(agreement, statements).keys
     name = str(report.values["member"])
     if name not in keys:
         return f"{name} is no member of the agreement, or its key was revoked"
