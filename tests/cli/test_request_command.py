@@ -127,3 +127,10 @@ def test_users_act_by_their_role(here: Path, sudare: Sudare) -> None:
     first = sudare("request", "approve", name, "--version", "1", "--who", "mori")
     assert "1 more must approve" in first.stdout
     assert sudare("request", "approve", name, "--version", "1", "--who", "sato", "--json").values["state"] == "approved"
+
+
+def test_states_and_entries_are_said_in_japanese(here: Path, sudare: Sudare) -> None:
+    assert sudare(*ASK).exit_code == 0
+    assert "依頼中" in sudare("request", "list", "--lang", "ja").stdout
+    entries = sudare("budget", "show", "visits", "--lang", "ja").stdout
+    assert "開設" in entries

@@ -42,8 +42,40 @@ _PLURALS: Final = (
 )
 # Of this room only the report of an account and released numbers are translated: all else there is written in both languages.
 _DOSSIER_IN_ENGLISH: Final = ("account_report.py", "number_table.py", "released_numbers.py")
-# Words of guarantees and audits, which texts have in their gaps; their catalogue is words.toml.
-WORDS_IN_GAPS: Final = ("noise", "counts", "record", "person", "everyone", "replace-one", "add-remove", "REFUTED")
+# Words of guarantees and audits, states of requests, kinds of entries and headings of released numbers: texts have them in their gaps, tables in their cells. Their catalogue is words.toml.
+WORDS_IN_GAPS: Final = (
+    "noise",
+    "counts",
+    "record",
+    "person",
+    "everyone",
+    "replace-one",
+    "add-remove",
+    "REFUTED",
+    "asked",
+    "running",
+    "failed",
+    "interrupted",
+    "open",
+    "bind",
+    "charge",
+    "result",
+    "release",
+    "raise",
+    "close",
+    "disclosure",
+    "refused",
+    "noticed",
+    "published",
+    "column",
+    "unit",
+    "mean",
+    "count",
+    "coefficient",
+    "class",
+    "term",
+    "standard_deviation",
+)
 # Keyword arguments that programs read, not people.
 _FOR_PROGRAMS: Final = {
     "metavar",

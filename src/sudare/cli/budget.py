@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, reported, write_new_text
+from sudare.cli.language import spoken
 from sudare.errors import InvalidParameter
 from sudare.parsing import bounded_bytes, parsed_json
 from sudare.safe_text import escaped_for_terminal
@@ -335,7 +336,8 @@ def _table(entries: list[Entry]) -> Table:
 
     table = Table(*ENTRY_HEADINGS, box=None, pad_edge=False)
     for entry in entries:
-        table.add_row(*map(Text, entry_cells(entry.to_dict())))
+        position, kind, *others = entry_cells(entry.to_dict())
+        table.add_row(*map(Text, (position, spoken(kind), *others)))
     return table
 
 

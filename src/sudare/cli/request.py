@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sudare.cli.answers import AsJson, DryRun, answer, reported
+from sudare.cli.language import spoken
 from sudare.parsing import parsed_json
 from sudare.safe_text import escaped_for_terminal
 
@@ -108,7 +109,7 @@ def list_(settings: Settings = DEFAULT_SETTINGS, as_json: AsJson = False) -> Non
         version = each.newest
         cells = (
             each.identity,
-            _LEFT if store.was_left(each) else each.state,
+            spoken(_LEFT if store.was_left(each) else each.state),
             each.table,
             version.kind,
             f"{version.guarantee['epsilon']:g}",
