@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -191,3 +192,27 @@ def test_kits_are_made_for_the_relay_and_every_member(clinics: Path) -> None:
     assert (clinics / "kits/east/startup/client.crt").is_file()
     again = invoked("relay", "kits", "agreement.toml", "-o", "kits")
     assert again.exit_code == InvalidParameter.exit_code
+
+
+def test_status_says_whether_a_node_runs_and_who_is_there_and_watches(
+    clinics: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, home = ("status", "--member", "east/member.toml"), clinics / "east/state"
+    assert "No node of this member is running here: sudare node" in invoked(*status).stdout
+    home.mkdir(mode=0o700, exist_ok=True)
+    told = {"agreement": founded_digest(clinics), "process": None, "present": ["east", "north"], "relay_reached": False}
+    told["tasks"] = {"risk": {"state": "running", "error": None, "files": [], "round": 2}}
+    (home / STATES).write_text(json.dumps(told))
+    assert "Begun and not ended: risk. It goes on when the node is started again." in invoked(*status).stdout
+    (home / STATES).write_text(json.dumps({**told, "process": os.getpid()}))
+    shown = invoked(*status).stdout
+    assert "Present: east, north. Not there: west." in shown
+    assert "The relay is not reached" in shown
+
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sudare.cli.approvals.time.sleep", interrupt)
+    watched = invoked(*status, "--watch", "--json")
+    assert watched.exit_code == 0
+    assert (watched.values["absent"], watched.values["relay_reached"]) == (["west"], False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import threading
 import time
@@ -29,6 +30,7 @@ from sudare.consortium.agreement.member_settings import Data, Member
 from sudare.consortium.health_endpoint import HealthEndpoint
 from sudare.consortium.network.message_dispatch import Envelope, drive
 from sudare.consortium.node import Node, transport_of
+from sudare.consortium.node_metrics import node_metrics
 from sudare.consortium.node_request_files import ask_running_node, states_of
 from sudare.consortium.tasks.sum_runner import SumRunner
 from sudare.consortium.tasks.task_activities import activity_of
@@ -338,6 +340,28 @@ def test_health_tells_states_and_nothing_else(tmp_path: Path) -> None:
             urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/results", timeout=10)
     finally:
         endpoint.close()
+
+
+def test_metrics_are_those_that_the_page_on_operations_names(tmp_path: Path) -> None:
+    members = founded(tmp_path, RISK)
+    hub = LocalHub()
+    nodes = [node_of(member, hub) for member in members]
+    run_together(nodes, ["risk"])
+    endpoint = HealthEndpoint(0, nodes[0].health, lambda: node_metrics(nodes[0]))
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/metrics", timeout=10) as answer:
+            kind, text = answer.headers["Content-Type"], answer.read().decode()
+    finally:
+        endpoint.close()
+    assert kind.startswith("text/plain; version=0.0.4")
+    lines = text.splitlines()
+    assert {"sudare_node_members 3", "sudare_node_relay_reached 1", "sudare_node_epsilon_left 9"} <= set(lines)
+    assert 'sudare_node_tasks{task="risk",state="finished"} 1' in lines
+    assert 'sudare_node_rounds_total{task="risk"} 2' in lines
+    named = set(
+        re.findall(r"`(sudare_node_\w+)`", (Path(__file__).parents[2] / "docs/operations.md").read_text("utf-8"))
+    )
+    assert set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)) == named - {"sudare_node_certificate_days_left"}
 
 
 def test_a_member_file_without_a_way_to_the_others_says_what_to_add(tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ LogFile = Annotated[
     typer.Option("--log", metavar="FILE", help="Append structured logs (JSON lines, no data) to this file."),
 ]
 HealthPort = Annotated[
-    int | None, typer.Option("--health-port", min=1, max=65_535, help="Answer GET /health on 127.0.0.1 at this port.")
+    int | None,
+    typer.Option("--health-port", min=1, max=65_535, help="Answer GET /health and /metrics on 127.0.0.1 at this port."),
 ]
 
 
@@ -248,6 +249,7 @@ def _started(
     """The node, connected; None if another process of this member is running."""
     from sudare.consortium.health_endpoint import HealthEndpoint
     from sudare.consortium.node import Node, talking_names, transport_of
+    from sudare.consortium.node_metrics import node_metrics
     from sudare.files import held_alone, make_private_folder
 
     make_private_folder(own.state_folder)
@@ -263,7 +265,7 @@ def _started(
             renewal = None if renewal_of is None else renewal_of(own)
             started = Node(own, identity, transport, _event_log(own, log, stack), _say, renewal=renewal)
             port = own.transport.health_port
-            health = None if port is None else HealthEndpoint(port, started.health)
+            health = None if port is None else HealthEndpoint(port, started.health, lambda: node_metrics(started))
             _say(f"connecting to {own.transport.relay} as '{own.name}' (outbound only)")
             yield started
         finally:

@@ -1,26 +1,28 @@
-"""Whether the node is well, for the IT department's own tools: one address on this machine, and no data behind it."""
+"""Whether the node is well, and what it counts, for the IT department's own tools: on this machine only, and no data behind it."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 from sudare.errors import NotConnected
+from sudare.report.prometheus import PROMETHEUS, Metric, prometheus_text
 
 LOOPBACK: Final = "127.0.0.1"
 Facts = Callable[[], Mapping[str, Any]]
+Metrics = Callable[[], Sequence[Metric]]
 
 
 class HealthEndpoint:
-    """GET /health on the loopback address: names, counts and states. Anything else is answered with 404."""
+    """GET /health on the loopback address: names, counts and states; and GET /metrics for Prometheus, where there are some. Anything else is answered with 404."""
 
-    def __init__(self, port: int, facts: Facts) -> None:
+    def __init__(self, port: int, facts: Facts, metrics: Metrics | None = None) -> None:
         """Port 0 takes a free one."""
         try:
-            self._server = ThreadingHTTPServer((LOOPBACK, port), _handler(facts))
+            self._server = ThreadingHTTPServer((LOOPBACK, port), _handler(facts, metrics))
         except OSError as error:
             raise NotConnected(
                 f"The health endpoint cannot listen on port {port} ({error.strerror}).", "Choose another port."
@@ -40,16 +42,20 @@ class HealthEndpoint:
         self._server.server_close()
 
 
-def _handler(facts: Facts) -> type[BaseHTTPRequestHandler]:
+def _handler(facts: Facts, metrics: Metrics | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         server_version, sys_version = "sudare", ""
         timeout = 10
 
         def do_GET(self) -> None:
-            found = self.path == "/health"
-            content = json.dumps(dict(facts()) if found else {"error": "not here"}).encode()
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", "application/json")
+            is_counted = self.path == "/metrics" and metrics is not None
+            is_found = self.path == "/health" or is_counted
+            if is_counted and metrics is not None:
+                content = prometheus_text(metrics()).encode()
+            else:
+                content = json.dumps(dict(facts()) if is_found else {"error": "not here"}).encode()
+            self.send_response(200 if is_found else 404)
+            self.send_header("Content-Type", PROMETHEUS if is_counted else "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)

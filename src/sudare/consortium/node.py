@@ -83,6 +83,12 @@ class TaskRun:
         """Whether nothing will come of it any more, or everything has."""
         return self.state in _OVER and not self.withdrawing
 
+    @property
+    def rounds(self) -> int:
+        """Rounds of sums that have ended here."""
+        iteration = int(getattr(self.activity, "iteration", 0))
+        return iteration + (self.activity is not None and self.activity.finished)
+
 
 @dataclass
 class Node:

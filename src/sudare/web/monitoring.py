@@ -11,12 +11,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from sudare.errors import SudareError
-from sudare.web.page_part import Metric, PagePart
+from sudare.report.prometheus import PROMETHEUS, Metric, prometheus_text
+from sudare.web.page_part import PagePart
 from sudare.web.services import Services, services_of
 from sudare.web.settings import is_loopback
 from sudare.web.visit import refusal
-
-PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def health(request: Request) -> Response:
@@ -89,21 +88,6 @@ def page_metrics(services: Services) -> Sequence[Metric]:
         ),
         Metric("sudare_page_ledger_accounts", "Accounts of the ledger.", "gauge", [({}, accounts)]),
     ]
-
-
-def prometheus_text(metrics: Sequence[Metric]) -> str:
-    """Metrics in the text format that Prometheus reads."""
-    lines = []
-    for metric in metrics:
-        lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
-        for labels, value in metric.values:
-            named = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
-            lines.append(f"{metric.name}{f'{{{named}}}' if named else ''} {value:.10g}")
-    return "\n".join(lines) + "\n"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 PART = PagePart(routes=[Route("/health", health), Route("/metrics", metrics)], metrics=page_metrics)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from starlette.routing import BaseRoute
 
+from sudare.report.prometheus import Metric
 from sudare.web.rendering import NavigationItem
 from sudare.web.services import Services
 from sudare.web.visit import Visit
@@ -19,16 +20,6 @@ class Waiting:
     text: str
     path: str
     written: str = ""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A number for monitoring that tells nothing of the data; `name` begins with sudare_page_."""
-
-    name: str
-    help: str
-    kind: str
-    values: Sequence[tuple[dict[str, str], float]]
 
 
 def _nothing_waits(visit: Visit) -> Sequence[Waiting]:

@@ -19,6 +19,7 @@ from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.release import Release
 from sudare.privacy.release_file import LARGEST_FILE_BYTES, parsed, verify_signature
 from sudare.report.privacy_card import card_rows, card_strength
+from sudare.report.prometheus import Metric
 from sudare.requests import job
 from sudare.requests.catalogue import KINDS, kind_named
 from sudare.requests.expected_error import two_digits
@@ -29,7 +30,7 @@ from sudare.requests.request_acts import ask, change, decide
 from sudare.requests.request_settings import RequestSettings
 from sudare.requests.request_store import RequestStore
 from sudare.web.downloads import download as saved_as
-from sudare.web.page_part import Metric, PagePart, Waiting
+from sudare.web.page_part import PagePart, Waiting
 from sudare.web.rendering import NavigationItem
 from sudare.web.request_forms import form_fields, values_in
 from sudare.web.request_settings_of_page import request_settings
