@@ -268,6 +268,16 @@ def test_a_table_with_a_label():
     assert list(fitted.feature_names_in_) == ["age", "smoker"]
 
 
+def test_ridge_never_answers_outside_the_declared_bounds():
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"age": random.uniform(0, 100, 60), "dose": random.uniform(0, 10, 60)})
+    table["weight"] = 60 + 0.3 * table["age"] + 2 * table["dose"]
+    bounds = NUMBER_SCHEMA.columns["weight"]
+    fitted = PrivateRidge(0.02, schema=NUMBER_SCHEMA, method="mean", encoding="binned", random_state=0).fit(table)
+    assert np.abs(fitted.coef_).max() > bounds.high - bounds.low
+    assert bounds.low <= fitted.predict(table).min() <= fitted.predict(table).max() <= bounds.high
+
+
 def test_a_table_with_a_number_as_target():
     random = np.random.default_rng(0)
     table = pd.DataFrame({"age": random.uniform(0, 100, 800), "dose": random.uniform(0, 10, 800)})

@@ -65,8 +65,9 @@ def _number(graph: Graph, scores: str, model: Any, is_network: bool) -> list[Any
         middle, half = (graph.constant(np.float64(each)) for each in ((low + high) / 2, (high - low) / 2))
         graph.node("Add", middle, graph.node("Mul", half, scores), name="prediction")
     else:
-        # Coefficients of a released regression are in the unit of its target.
-        graph.node("Identity", scores, name="prediction")
+        # Coefficients of a released regression are in the unit of its target, and answers within its bounds.
+        bounds = (graph.constant(np.float64(bound)) for bound in model.target_bounds_)
+        graph.node("Clip", scores, *bounds, name="prediction")
     info, element = graph.onnx.helper.make_tensor_value_info, graph.onnx.TensorProto
     return [info("prediction", element.DOUBLE, ["rows", 1])]
 

@@ -188,10 +188,10 @@ class PrivateRidge(NumberTarget, PrivateLinearModel):
     cluster: Any = None
 
     def predict(self, X: Any) -> Floats:
-        """The target of each row, in its own unit."""
+        """The target of each row, in its own unit and within its declared bounds."""
         scores = self._scores(X)[:, 0]
         middle, half = self._middle_and_half()
-        return np.asarray(middle + half * scores)
+        return np.clip(middle + half * scores, *self.target_bounds_)
 
     def _loss(self) -> Loss:
         Numbers(0, open_low=True).check("residual_cap", self.residual_cap)

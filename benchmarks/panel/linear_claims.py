@@ -1,0 +1,142 @@
+"""What is claimed of linear models, measured on the tables of a half: probabilities, ridge regression, encodings, and `auto` against single methods."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.panel.panel_table import PanelTable
+from benchmarks.panel.split import Half, tables
+from sudare.linear import PrivateLogisticRegression, PrivateRidge
+from sudare.linear.method_choice import METHODS
+
+Row = dict[str, Any]
+
+EPSILONS: Final = (0.1, 0.5, 1.0, 3.0)
+DELTAS: Final = (0.0, 1e-6)
+MOST_ROWS: Final = 6_000
+REPETITIONS: Final = 2
+# Tables with more binned columns than this are centred, so that one run takes minutes.
+MOST_BINNED: Final = 200
+
+
+def _methods(delta: float) -> tuple[str, ...]:
+    return ("auto", *(method for method in METHODS if delta > 0 or method != "descent"))
+
+
+def _cases(half: Half, target: Any) -> Iterator[tuple[PanelTable, float, float]]:
+    for table in tables(half, target):
+        for epsilon in EPSILONS:
+            for delta in DELTAS:
+                yield table, epsilon, delta
+
+
+def answers_of(table: PanelTable, fit: pd.DataFrame, test: pd.DataFrame, model: Any, seed: int) -> list[float]:
+    """AUC, log loss, that of the base rate with noise of the same ε, distance of the mean probability, recall of the rarest class, accuracy."""
+    classes, label = np.array(table.schema.classes), table.schema.label
+    truth = np.array([list(classes).index(value) for value in test[label]])
+    shares = np.array([(fit[label] == value).mean() for value in classes])
+    moved = 1 if len(classes) == 2 else 2
+    noise = np.random.default_rng(seed).laplace(0, moved / (model.epsilon * len(fit)), len(classes))
+    base = np.clip(shares + (noise if moved == 2 else np.array([-1, 1]) * noise[0]), 0.5 / len(fit), None)
+    chances = np.clip(model.predict_proba(test), 1e-15, 1.0)
+    columns = range(1, 2) if len(classes) == 2 else range(len(classes))
+    area = float(np.mean([roc_auc_score(truth == place, chances[:, place]) for place in columns]))
+    losses = [-np.log(given[truth]).mean() for given in (base / base.sum(),)]
+    rarest = int(shares.argmin())
+    code = chances.argmax(axis=1)
+    return [
+        area,
+        float(-np.log(chances[np.arange(len(truth)), truth]).mean()),
+        float(losses[0]),
+        float(np.abs(chances.mean(axis=0) - shares).max()),
+        float((code[truth == rarest] == rarest).mean()),
+        float((code == truth).mean()),
+    ]
+
+
+def classification(half: Half) -> list[Row]:
+    """One row a table, ε and δ: for `auto` and each single method the means over splits."""
+    rows = []
+    words = ("auc", "log_loss", "base_log_loss", "mean_distance", "recall", "accuracy")
+    for table, epsilon, delta in _cases(half, "label"):
+        encoding: Any = "binned" if len(table.schema.names("binned")) <= MOST_BINNED else "centred"
+        row: Row = {"table": table.name, "epsilon": epsilon, "delta": delta, "encoding": encoding}
+        for method in _methods(delta):
+            found = []
+            for seed in range(REPETITIONS):
+                fit, test = table.halves(seed, MOST_ROWS)
+                model = PrivateLogisticRegression(
+                    epsilon, delta, schema=table.schema, encoding=encoding, method=method, random_state=seed
+                ).fit(fit)
+                found.append(answers_of(table, fit, test, model, seed))
+            means = dict(zip(words, np.round(np.mean(found, axis=0), 4).tolist(), strict=True))
+            row |= {"rows": len(fit), method: means | ({"method": model.method_} if method == "auto" else {})}
+        rows.append(row)
+    return rows
+
+
+def ridge(half: Half) -> list[Row]:
+    """One row a table, ε and δ: R² of both encodings, and how many answers were outside the declared bounds."""
+    rows = []
+    for table, epsilon, delta in _cases(half, "number"):
+        row: Row = {"table": table.name, "epsilon": epsilon, "delta": delta, "outside": 0}
+        facts: Any = table.schema.columns[table.schema.target or ""]
+        for encoding in ("centred", "binned"):
+            scores = []
+            for seed in range(REPETITIONS):
+                fit, test = table.halves(seed, MOST_ROWS)
+                model = PrivateRidge(epsilon, delta, schema=table.schema, encoding=encoding, random_state=seed).fit(fit)  # type: ignore[arg-type]
+                answers = model.predict(test)
+                row["outside"] += int(((answers < facts.low) | (answers > facts.high)).sum())
+                scores.append(model.score(test))
+            row |= {"rows": len(fit), encoding: round(float(np.mean(scores)), 4)}
+        rows.append(row)
+    return rows
+
+
+def summary_of_classification(rows: list[Row]) -> Row:
+    """How many cases keep each claim: of `auto`, and of any method."""
+    cases = [(row, method, row[method]) for row in rows for method in ("auto", *METHODS) if method in row]
+    seen = [(row, method, found) for row, method, found in cases if row["rows"] * row["epsilon"] >= 500]
+    gaps = [max(row[method]["auc"] for method in METHODS if method in row) - row["auto"]["auc"] for row in rows]
+    told: Row = {"cases": len(rows)}
+    for word, chosen in (("auto", ("auto",)), ("all methods", ("auto", *METHODS))):
+        mine = [found for _, method, found in cases if method in chosen]
+        large = [found for _, method, found in seen if method in chosen]
+        told[f"log loss above the base rate's, {word}"] = (
+            f"{sum(one['log_loss'] > one['base_log_loss'] for one in mine)} of {len(mine)}"
+        )
+        told[f"mean probability off by more than .03 from n·ε = 500 on, {word}"] = (
+            f"{sum(one['mean_distance'] > 0.03 for one in large)} of {len(large)}"
+        )
+        told[f"recall 0 where AUC is above .8, {word}"] = (
+            f"{sum(one['recall'] == 0 for one in mine if one['auc'] > 0.8)} of {sum(one['auc'] > 0.8 for one in mine)}"
+        )
+    told["auto more than .01 AUC below the best single method"] = f"{sum(gap > 0.01 for gap in gaps)} of {len(gaps)}"
+    told["mean and largest such gap"] = f"{np.mean(gaps):.4f}, {max(gaps):.4f}"
+    return told
+
+
+def summary_of_ridge(rows: list[Row]) -> Row:
+    """How many cases keep each claim."""
+    worst = [min(row["centred"], row["binned"]) for row in rows]
+    return {
+        "cases": len(rows),
+        "answers outside the declared bounds": sum(row["outside"] for row in rows),
+        "R² below −.01 (either encoding)": f"{sum(one < -0.01 for one in worst)} of {len(rows)}",
+        "lowest R²": f"{min(worst):.3f}",
+        "binned more than .02 below centred": f"{sum(row['binned'] < row['centred'] - 0.02 for row in rows)} of {len(rows)}",
+    }
+
+
+def quietly(measure: Any, half: Half) -> list[Row]:
+    """The rows of a measurement, without warnings about classes that a small test half lacks."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return list(measure(half))
