@@ -42,6 +42,8 @@ def table(results: dict[str, Any]) -> str:
     for name, found in results.items():
         lines += [f"### {CLAIMS[name].title}", "", "| claim on the judging half | found |", "| --- | --- |"]
         lines += [f"| {word} | {value} |" for word, value in found["summary"].items()]
+        if name == "classification":
+            lines += ["", *linear_claims.by_method(found["rows"])]
         times = "once" if found["judged"] == 1 else f"{found['judged']} times"
         lines += ["", f"The judging half was run {times} for this.", ""]
     return "\n".join(lines).strip()

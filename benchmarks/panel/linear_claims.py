@@ -123,6 +123,20 @@ def summary_of_classification(rows: list[Row]) -> Row:
     return told
 
 
+def by_method(rows: list[Row]) -> list[str]:
+    """A table of means over all tables, one line for each δ and ε."""
+    lines = ["| δ | ε | " + " | ".join(("auto", *METHODS)) + " |", "| --- | --- |" + " --- |" * (1 + len(METHODS))]
+    for delta in DELTAS:
+        for epsilon in EPSILONS:
+            here = [row for row in rows if (row["delta"], row["epsilon"]) == (delta, epsilon)]
+            cells = [
+                f"{np.mean([row[method]['auc'] for row in here]):.3f}" if method in here[0] else "–"
+                for method in ("auto", *METHODS)
+            ]
+            lines.append(f"| {delta:g} | {epsilon:g} | " + " | ".join(cells) + " |")
+    return ["Mean AUC over the judging tables:", "", *lines]
+
+
 def summary_of_ridge(rows: list[Row]) -> Row:
     """How many cases keep each claim."""
     worst = [min(row["centred"], row["binned"]) for row in rows]
