@@ -41,12 +41,25 @@ def described(model: MemberModel, own_pattern: bool) -> dict[str, Any]:
     lists = {name: values.tolist() for name, values in model.patterns.arrays.items()}
     document: dict[str, Any] = {"family": model.family.name, "patterns": lists, "own_weights": model.weights.tolist()}
     if not own_pattern:
-        return {**document, "own_pattern": None}
+        return {**document, "own_patterns": None}
+    own = {name: values[1:] for name, values in lists.items()}
     return {
         **document,
+        "patterns": {name: values[:1] for name, values in lists.items()},
+        "own_weights": model.weights[:1].tolist(),
+        "own_patterns": {"weights": model.weights[1:].tolist(), **own},
+    }
+
+
+def described_earlier(model: MemberModel) -> dict[str, Any]:
+    """As earlier versions wrote it, which had one pattern of one's own at most."""
+    lists = {name: values.tolist() for name, values in model.patterns.arrays.items()}
+    own = {"weight": float(model.weights[-1]), **{name: values[-1:] for name, values in lists.items()}}
+    return {
+        "family": model.family.name,
         "patterns": {name: values[:-1] for name, values in lists.items()},
         "own_weights": model.weights[:-1].tolist(),
-        "own_pattern": {"weight": float(model.weights[-1]), **{name: values[-1:] for name, values in lists.items()}},
+        "own_pattern": own,
     }
 
 
@@ -142,12 +155,14 @@ def test_scores_of_all_rows_can_be_kept(plant: Path, detector: MemberModel, suda
     assert again.exit_code == InvalidParameter.exit_code
 
 
-def test_a_rehearsal_scores_and_writes_nothing(plant: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rehearsal_scores_and_writes_nothing(
+    plant: Path, detector: MemberModel, sudare: Sudare, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sudare.dictionary.scoring.scored_records", lambda *_: pytest.fail("scored"))
     before = sorted(plant.iterdir())
     told = sudare(*BY_FILE, "-o", "scores.csv", "--plot", "p.png", "--dry-run", "--json").values
     assert told["dry_run"] is True
-    assert (told["rows"], told["patterns"], told["columns"]) == (120, 2, list(SENSORS.columns))
+    assert (told["rows"], told["patterns"], told["columns"]) == (120, len(detector.patterns), list(SENSORS.columns))
     assert "nothing was scored or written" in sudare(*BY_FILE, "--dry-run").stdout
     assert sorted(plant.iterdir()) == before
     missing = sudare(*BY_FILE, "--label", "when", "--dry-run")
@@ -249,7 +264,9 @@ def trained(family: str) -> tuple[MemberModel, Schema, pd.DataFrame]:
 def test_every_family_comes_back_from_its_document(family: str, own_pattern: bool) -> None:
     model, schema, table = trained(family)
     back = member_model(json.loads(json.dumps(described(model, own_pattern))), schema)
+    earlier = member_model(json.loads(json.dumps(described_earlier(model))), schema)
     np.testing.assert_allclose(back.score_samples(table), model.score_samples(table), rtol=1e-12)
+    np.testing.assert_allclose(earlier.score_samples(table), model.score_samples(table), rtol=1e-12)
     np.testing.assert_allclose(back.attribution(table), model.attribution(table), rtol=1e-9, atol=1e-12)
     assert back.threshold(0.05) == pytest.approx(model.threshold(0.05))
 
@@ -274,6 +291,7 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "weights above one": changed(lambda document: document["own_weights"].__setitem__(0, 2.0)),
     "negative weights": changed(lambda document: document.update(own_weights=[-1.0, 2.0])),
     "no weights": changed(lambda document: document.pop("own_weights")),
+    "own patterns without weights": changed(lambda document: document.update(own_patterns=document["patterns"])),
     "an own pattern without weight": changed(lambda document: document.update(own_pattern=document["patterns"])),
     "an own pattern that is a number": changed(lambda document: document.update(own_pattern=3)),
 }
@@ -290,6 +308,23 @@ def test_a_dictionary_of_another_schema_is_refused(detector: MemberModel) -> Non
     fewer = Schema({"flow": Number(0.0, 1.0)})
     with pytest.raises(DataError, match="does not fit the schema"):
         member_model(described(detector, own_pattern=False), fewer)
+
+
+def test_a_window_smooths_scores_and_needs_usual_records(plant: Path, detector: MemberModel, sudare: Sudare) -> None:
+    assert sudare(*BY_FILE, "--window", "5").exit_code == DataError.exit_code
+    told = sudare(*BY_FILE, "--window", "5", "--calibrate", "usual.parquet", "--json").values
+    expected = detector.smoothed(5).score_samples(pd.read_parquet("today.parquet"))
+    np.testing.assert_allclose(told["scores"], expected, rtol=1e-9)
+    assert told["threshold"]["calibration_records"] == 1200
+
+
+def test_windows_reach_across_blocks(detector: MemberModel) -> None:
+    from sudare.dictionary.scoring import scored_records
+    from sudare.frames import batches
+
+    table, smooth = readings(5, 50), detector.smoothed(7)
+    found = scored_records(smooth, batches(table, list(detector.columns), 4, schema=SENSORS), 3)
+    np.testing.assert_allclose(found.scores, smooth.score_samples(table), rtol=1e-9)
 
 
 def test_blocks_do_not_matter(detector: MemberModel) -> None:

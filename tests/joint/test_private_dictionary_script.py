@@ -81,7 +81,7 @@ def test_the_same_noise_gives_the_bits_of_one_process(
         np.testing.assert_array_equal(found.own_part.weights, in_process.weights_[place])
         assert (found.sums, found.numbers) == (in_process.n_sums_, in_process.n_numbers_) == (SUMS, found.numbers)
         assert found.guarantee == in_process.guarantee_ == Guarantee(EPSILON, DELTA)
-        assert found.own_part.pattern is None
+        np.testing.assert_array_equal(found.own_part.pattern_weights, in_process.own_parts_[place].pattern_weights)
 
 
 def test_real_noise_is_everybodys_own(tmp_path: Path) -> None:

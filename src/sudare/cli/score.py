@@ -55,6 +55,16 @@ UsualRecords = Annotated[
         help="Usual records that were not used in training: the threshold then holds whatever the model is worth.",
     ),
 ]
+Window = Annotated[
+    int,
+    typer.Option(
+        "--window",
+        min=1,
+        max=100_000,
+        metavar="RECORDS",
+        help="For rows in the order of time: scores are means over so many rows up to each. Needs --calibrate.",
+    ),
+]
 RowLabel = Annotated[
     str | None,
     typer.Option("--label", metavar="COLUMN", help="A column that names a row, such as its time. Default: numbers."),
@@ -81,6 +91,7 @@ def score(
     schema: ModelSchema = None,
     false_alarm_rate: FalseAlarmRate = None,
     calibrate: UsualRecords = None,
+    window: Window = 1,
     label: RowLabel = None,
     has_header: HasHeader = None,
     encoding: Encoding = None,
@@ -101,11 +112,12 @@ def score(
     with progress(as_json) as tell:
         tell("opening the dictionary")
         detector, rate = _detector(task, member, model, schema, false_alarm_rate)
+        detector = detector.smoothed(window)
         if calibrate is not None:
             tell("calibrating")
             detector = detector.calibrated(_calibration(table_source(calibrate, has_header, encoding, csv), detector))
         threshold = detector.threshold(rate)
-        told = _Told(threshold, rate, 0 if detector.calibration is None else len(detector.calibration))
+        told = _Told(threshold, rate, 0 if detector.calibration is None else len(detector.calibration) * window)
         source = _Source(table_name(table), table_source(table, has_header, encoding, csv), detector, label)
         if dry_run:
             _tell_plan(source, told, as_json)

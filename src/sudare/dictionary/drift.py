@@ -56,6 +56,11 @@ class ChangeDetector:
                 "Changes are told from usual records, and this model has seen none.",
                 "Use model.calibrated(records) with usual records that were not used in training.",
             )
+        if model.window > 1:
+            raise InvalidParameter(
+                "Changes are told from the scores of single records, and this model's are over a window of several.",
+                "Use the model before it was smoothed: evidence is added up over records here as well.",
+            )
         return cls(model, false_alarm_rate, tuple(model.calibration.tolist()), np.zeros(len(_POWERS)))
 
     def __repr__(self) -> str:

@@ -26,9 +26,9 @@ from sudare.dictionary.member_records import (
     levels_of,
     opened_members,
 )
+from sudare.dictionary.member_stack import OwnPart
 from sudare.dictionary.private_training import PrivateTerms, check_private_bounds
 from sudare.dictionary.secure_totals import adder
-from sudare.dictionary.single_member_pattern import OwnPart
 from sudare.dictionary.training import SimulatedTraining, member_part, simulated, trained
 from sudare.errors import DataError, InvalidParameter
 from sudare.frames.person_rows import kept_persons
@@ -250,14 +250,11 @@ class PatternDictionary(BaseEstimator):
         """The model of one member: shared patterns, own weights, and last a pattern of its own where it has one."""
         check_is_fitted(self)
         Numbers(0, len(self.weights_) - 1, whole=True).check("position", position)
-        own_part, patterns, weights = self.own_parts_[position], self.patterns_, self.weights_[position]
-        if own_part.pattern is not None:
-            patterns = patterns.joined(self.dictionary_.family.natural(own_part.pattern, self.dictionary_.frame))
-            weights = np.append(weights, own_part.pattern_weight)
+        mixture = self.own_parts_[position].model(self.patterns_)
         return MemberModel(
             self.dictionary_.family,
-            patterns,
-            weights,
+            mixture.patterns,
+            mixture.weights,
             self.columns_,
             self.false_alarm_rate,
             self.schema,
@@ -325,9 +322,9 @@ class PatternDictionary(BaseEstimator):
         self.dictionary_: Dictionary = dictionary
         self.patterns_: Patterns = dictionary.natural()
         self.columns_: tuple[str, ...] = layout.names
-        is_shared = self.epsilon is None and len(members) > 1
+        is_alone = self.epsilon is None and len(members) == 1
         self.own_parts_: tuple[OwnPart, ...] = tuple(
-            member_part(records, dictionary, own, has_own_pattern=is_shared)
+            member_part(records, dictionary, own, is_alone=is_alone)
             for records, own in zip(members, training.own, strict=True)
         )
         self.weights_: Floats = np.array([own_part.weights for own_part in self.own_parts_])

@@ -1,4 +1,4 @@
-"""One member's model: shared patterns mixed by its own weights (1.88), and what it says about new records.
+"""One member's model: shared patterns and its own, mixed by its own weights (1.88), and what it says about new records.
 
 Scores are −ln p (1.89): the larger, the stranger. The model knows the member's own weights, which are exact functions of its
 records: it never leaves the member.
@@ -26,6 +26,7 @@ from sudare.schema import Schema
 # Points per pattern from which the model's own quantiles are computed: Sobol's sequence, the same for everybody.
 _QUANTILE_BITS: Final = 14
 FALSE_ALARM_RATES: Final = Numbers(0, 1, open_low=True, open_high=True)
+WINDOWS: Final = Numbers(1, 100_000, whole=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,7 +34,7 @@ class MemberModel:
     """p(x) = Σ_k π_k f(x | θ_k) of one member, in the units of the columns.
 
     `false_alarm_rate` sets the threshold of `predict`. It is the model's own quantile until `calibrated` has seen records that
-    were not used in training.
+    were not used in training. `window` is of how many records in a row scores are the mean.
     """
 
     family: Family
@@ -43,13 +44,19 @@ class MemberModel:
     false_alarm_rate: float = 0.01
     schema: Schema | None = None
     calibration: Floats | None = None
+    window: int = 1
 
     def __repr__(self) -> str:
         return f"MemberModel({len(self.patterns)} {self.family.name} patterns, {len(self.columns)} columns)"
 
     def score_samples(self, X: object) -> Floats:
-        """−ln p of every record (1.89)."""
-        return self._scores(self._matrix(X))
+        """−ln p of every record (1.89); with a window the mean of the scores of the last `window` records, or of as many as there are."""
+        return trailing_means(self._scores(self._matrix(X)), self.window)
+
+    def smoothed(self, window: int) -> MemberModel:
+        """The same model for records in the order of time: faults that last stand out from what is strange once. Not calibrated."""
+        WINDOWS.check("window", window)
+        return replace(self, window=int(window), calibration=None)
 
     def responsibilities(self, X: object) -> Floats:
         """How much of every record each pattern explains (1.11); rows add up to one."""
@@ -73,14 +80,21 @@ class MemberModel:
     def calibrated(self, X: object) -> MemberModel:
         """The same model with a threshold from records that were not used in training and are as usual (split conformal).
 
-        A new usual record is then above it with probability at most the rate, whatever the model is worth.
+        A new usual record is then above it with probability at most the rate, whatever the model is worth. With a window that is so for
+        a whole window of new records: it is compared with windows of these that do not overlap.
         """
-        return replace(self, calibration=np.sort(self.score_samples(X)))
+        scores = self.score_samples(X)
+        return replace(self, calibration=np.sort(scores[self.window - 1 :: self.window]))
 
     def threshold(self, false_alarm_rate: float | None = None) -> float:
-        """The score that usual records exceed at the stated rate."""
+        """The score that usual records exceed at the stated rate. Raise DataError where a window is not calibrated."""
         rate = self.false_alarm_rate if false_alarm_rate is None else false_alarm_rate
         FALSE_ALARM_RATES.check("false_alarm_rate", rate)
+        if self.window > 1 and self.calibration is None:
+            raise DataError(
+                "Scores over a window have no threshold of their own: how neighbouring records depend on each other is not in the model.",
+                "Calibrate with usual records in the order of time that were not used in training.",
+            )
         return self._model_threshold(rate) if self.calibration is None else self._conformal_threshold(rate)
 
     def _conformal_threshold(self, rate: float) -> float:
@@ -88,9 +102,10 @@ class MemberModel:
         scores = self.calibration if self.calibration is not None else np.empty(0)
         rank = math.ceil((len(scores) + 1) * (1 - rate) - 1e-9)
         if rank > len(scores):
-            needed = math.ceil(1 / rate) - 1
+            needed = (math.ceil(1 / rate) - 1) * self.window
+            got = len(scores) * self.window
             raise DataError(
-                f"One false alarm in {1 / rate:,.0f} needs {needed:,} calibration records, got {len(scores):,}.",
+                f"One false alarm in {1 / rate:,.0f} needs {needed:,} calibration records, got {got:,}.",
                 "Calibrate with more records, or accept a higher rate.",
             )
         return float(scores[rank - 1])
@@ -129,6 +144,15 @@ class MemberModel:
                 f"The records are not of the dictionary's family: {fault}.", "Prepare them as for training."
             )
         return matrix
+
+
+def trailing_means(scores: Floats, window: int) -> Floats:
+    """Of the last `window` scores up to each; of the first ones, of as many as there are."""
+    if window == 1:
+        return scores
+    padded = np.concatenate([np.zeros(window - 1), scores])
+    sums = np.lib.stride_tricks.sliding_window_view(padded, window).sum(axis=1)
+    return np.asarray(sums / np.minimum(np.arange(1, len(scores) + 1), window))
 
 
 def worst_columns(attributions: Floats, columns: tuple[str, ...]) -> NDArray[np.str_]:

@@ -43,7 +43,7 @@ def read_document(path: str | os.PathLike[str]) -> Any:
 
 
 def member_model(document: object, schema: Schema, false_alarm_rate: float = 0.01) -> MemberModel:
-    """The model that a training's document describes: shared patterns, own weights, and last a pattern of its own if there is one."""
+    """The model that a training's document describes: shared patterns, own weights, and last patterns of its own if there are any."""
     fields = _mapping(document, "It")
     name = fields.get("family")
     if not isinstance(name, str) or name not in FAMILIES:
@@ -52,11 +52,14 @@ def member_model(document: object, schema: Schema, false_alarm_rate: float = 0.0
     family = _family(name, layout)
     patterns = _patterns(fields.get("patterns"), name, layout)
     weights = _numbers(fields.get("own_weights"), (len(patterns),), "own_weights")
-    own = fields.get("own_pattern")
-    if own is not None:
-        own = _mapping(own, "own_pattern")
-        patterns = patterns.joined(_patterns(own, name, layout, count=1))
-        weights = np.append(weights, _numbers(own.get("weight"), (), "own_pattern.weight"))
+    # Earlier versions learned one pattern at home at most, with one weight.
+    for field, count in (("own_patterns", None), ("own_pattern", 1)):
+        if fields.get(field) is not None:
+            own = _mapping(fields[field], field)
+            found = _patterns(own, name, layout, count)
+            own_weights = own.get("weights") if count is None else [own.get("weight")]
+            patterns = patterns.joined(found)
+            weights = np.append(weights, _numbers(own_weights, (len(found),), f"{field}.weights"))
     if (weights < 0).any() or abs(weights.sum() - 1) > _ROUNDING:
         raise _unusable("its weights are not shares of one whole")
     return MemberModel(family, patterns, weights, layout.names, false_alarm_rate, schema)

@@ -53,6 +53,18 @@ class Records:
         """What a function gives for each block, in their order: matrices of at least one row, columns in the agreed order and units."""
         return self.checked.total(partial(_listed, function))
 
+    def thinned(self, most: int) -> Floats:
+        """All records in their order, or where there are more than `most` every second, fourth, … of them."""
+        step = 1
+        while self.rows > most * step:
+            step *= 2
+        return np.concatenate(self.of_blocks(partial(_every, step)))
+
+
+def _every(step: int, block: Floats) -> Floats:
+    """Blocks begin at multiples of a power of two, so that which records these are does not depend on blocks."""
+    return block[::step]
+
 
 def _listed(function: Callable[[Floats], Made], block: Floats) -> list[Made]:
     return [function(block)]

@@ -1,27 +1,23 @@
-"""A member's weights of the patterns, from its own records alone."""
+"""Weights by which densities are mixed, from a member's own records alone."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
-from scipy.special import logsumexp
 
 from sudare.array_types import Booleans, Floats
-from sudare.dictionary.families import Family, Frame, Patterns, log_weights
+from sudare.dictionary.families import Family, Frame, Patterns
 from sudare.dictionary.member_records import Records
-from sudare.frames.rows import Rows
 
 _TINY_WEIGHT: Final = 1e-12
-_WEIGHT_STEPS: Final = 200
+_WEIGHT_STEPS: Final = 500
 # Nats by which a step must raise the log-likelihood of all own records for another one to be worth it.
 _WEIGHT_TOL: Final = 1e-3
-# Up to this many densities (a gigabyte) are kept between steps; beyond, records are read again.
-_HELD_DENSITIES: Final = 2**27
+# Weights of more records than this are fitted to so many of them, evenly spread.
+_MOST_RECORDS: Final = 2**20
 
 
 def updated_weights(counts: Floats, concentration: float) -> Floats:
@@ -37,7 +33,9 @@ def inherited_weights(transfer: Floats, parents: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class _WeightFit:
+class WeightFit:
+    """Weights, and the log-likelihood of the records that they were fitted to."""
+
     weights: Floats
     log_likelihood: float
 
@@ -47,53 +45,43 @@ def needed_weights(records: Records, family: Family, frame: Frame, patterns: Pat
 
     A pattern stays only if it raises the log-likelihood by more than ½ ln N (BIC).
     """
-    densities_of: Callable[[Floats], Floats] = partial(_densities, family, frame, patterns)
-    if records.rows * len(patterns) <= _HELD_DENSITIES:
-        held = [(block,) for block in records.of_blocks(densities_of)]
-        densities, densities_of = Rows(lambda: held, records.rows, len(patterns)), _as_they_are
-    else:
-        densities = records.checked
-    fitted = partial(_fitted_weights, densities, densities_of)
+    Z = frame.applied(records.thinned(_MOST_RECORDS))
+    return needed(family.log_densities(Z, patterns), start).weights
+
+
+def needed(log_densities: Floats, start: Floats) -> WeightFit:
+    """The most likely weights of densities (records × densities) without those that raise it by ½ ln N or less.
+
+    So the log-likelihood is at most (K − 1)·½ ln N below that of the best weights, hence of each density alone.
+    """
     used = np.ones(len(start), dtype=np.bool_)
-    best = fitted(start, used)
+    best = fitted_weights(log_densities, start, used)
     while used.sum() > 1:
         smallest = np.flatnonzero(used)[np.argmin(best.weights[used])]
         fewer = used.copy()
         fewer[smallest] = False
-        candidate = fitted(best.weights, fewer)
-        if best.log_likelihood - candidate.log_likelihood > 0.5 * math.log(records.rows):
+        candidate = fitted_weights(log_densities, best.weights, fewer)
+        if best.log_likelihood - candidate.log_likelihood > 0.5 * math.log(len(log_densities)):
             break
         used, best = fewer, candidate
-    return best.weights
+    return best
 
 
-def _densities(family: Family, frame: Frame, patterns: Patterns, block: Floats) -> Floats:
-    return family.log_densities(frame.applied(block), patterns)
-
-
-def _as_they_are(densities: Floats) -> Floats:
-    return densities
-
-
-def _weight_sums(densities_of: Callable[[Floats], Floats], weights: Floats, used: Booleans, block: Floats) -> Floats:
-    """The expected numbers of a block's records by pattern, and last their log-likelihood."""
-    log_joint = densities_of(block)[:, used] + log_weights(weights)
-    log_total = logsumexp(log_joint, axis=1, keepdims=True)
-    return np.append(np.exp(log_joint - log_total).sum(axis=0), log_total.sum())
-
-
-def _fitted_weights(rows: Rows, densities_of: Callable[[Floats], Floats], start: Floats, used: Booleans) -> _WeightFit:
-    """EM on the weights of the patterns in use."""
+def fitted_weights(log_densities: Floats, start: Floats, used: Booleans) -> WeightFit:
+    """EM on the weights of the densities in use; the log-likelihood rises in every step."""
     weights = start[used] + _TINY_WEIGHT
     weights /= weights.sum()
+    largest = log_densities[:, used].max(axis=1, keepdims=True)
+    densities = np.exp(log_densities[:, used] - largest)
     log_likelihood = -math.inf
     for _ in range(_WEIGHT_STEPS):
-        sums = rows.total(partial(_weight_sums, densities_of, weights, used))
-        counts, following = sums[:-1], float(sums[-1])
+        mixed = densities @ weights
+        following = float(np.log(mixed).sum())
         rise, log_likelihood = following - log_likelihood, following
         if rise < _WEIGHT_TOL:
             break
-        weights = counts / counts.sum()
+        weights = weights * (densities.T @ (1 / mixed))
+        weights /= weights.sum()
     everywhere = np.zeros(len(used))
     everywhere[used] = weights
-    return _WeightFit(everywhere, log_likelihood)
+    return WeightFit(everywhere, log_likelihood + float(largest.sum()))

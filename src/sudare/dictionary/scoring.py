@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.array_types import Floats
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.member_model import MemberModel, worst_columns
+from sudare.dictionary.member_model import MemberModel, trailing_means, worst_columns
 from sudare.errors import DataError
 from sudare.schema.frame_conversion import Table
 
@@ -42,14 +42,18 @@ class ScoredRecords:
 
 
 def scored_records(model: MemberModel, tables: Iterable[Table], most: int, each_column: bool = False) -> ScoredRecords:
-    """−ln p of every record; reasons for the `most` with the highest scores, the highest first."""
+    """Scores of all records, over the model's window across blocks; reasons for the `most` with the highest, the highest first."""
+    of_single_records = replace(model, window=1)
+    earlier = np.empty(0)
     scores: list[Floats] = []
     columns: list[NDArray[np.str_]] = []
     found: list[UnusualRecord] = []
     position = 0
     for table in tables:
         records = table.select(model.columns)
-        block = model.score_samples(records)
+        joined = np.concatenate([earlier, of_single_records.score_samples(records)])
+        block = trailing_means(joined, model.window)[len(earlier) :]
+        earlier = joined[max(len(joined) - model.window + 1, 0) :]
         if each_column:
             columns.append(worst_columns(model.attribution(records), model.columns))
         chosen = np.argsort(-block, kind="stable")[:most]

@@ -18,10 +18,10 @@ from sudare.array_types import Floats
 from sudare.dictionary.em import Dictionary, Script, Terms, implausible, opened
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import Records
+from sudare.dictionary.member_stack import OwnPart, stacked
 from sudare.dictionary.member_weights import needed_weights
 from sudare.dictionary.pattern_selection import refined, searched
 from sudare.dictionary.private_training import PrivateTerms, trained_privately
-from sudare.dictionary.single_member_pattern import OwnPart, with_own_pattern
 from sudare.dictionary.sum_questions import Own, Question, Vetoes, answered
 from sudare.errors import NotSolved
 from sudare.privacy.noise import NoiseSource
@@ -124,10 +124,10 @@ def own_weights(records: Records, dictionary: Dictionary, start: Floats | None =
     return needed_weights(records, dictionary.family, dictionary.frame, dictionary.patterns, first)
 
 
-def member_part(records: Records, dictionary: Dictionary, own: Own, *, has_own_pattern: bool) -> OwnPart:
-    """What a member knows alone when the training has ended: its weights, and perhaps a pattern that only it has."""
+def member_part(records: Records, dictionary: Dictionary, own: Own, *, is_alone: bool = False) -> OwnPart:
+    """What a member knows alone when the training has ended: its weights, and patterns of its own beside those it shares with others."""
     weights = own_weights(records, dictionary, own.weights.get(dictionary.branch.number))
-    return with_own_pattern(records, dictionary, weights) if has_own_pattern else OwnPart(weights)
+    return OwnPart(weights) if is_alone else stacked(records, dictionary, weights)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,8 +10,8 @@ import numpy as np
 from sudare.array_types import Floats, Words
 from sudare.dictionary.em import Dictionary, Script
 from sudare.dictionary.member_records import Records
+from sudare.dictionary.member_stack import OwnPart
 from sudare.dictionary.secure_totals import ADDENDS
-from sudare.dictionary.single_member_pattern import OwnPart
 from sudare.dictionary.sum_questions import Own
 from sudare.dictionary.training import DictionaryScript, MemberState, begun, member_part, step
 from sudare.joint.sum_script import Finished
@@ -88,7 +88,7 @@ class DictionaryWalk:
         )
         if not isinstance(answer, Dictionary):
             return _state_bytes(following), ADDENDS.encode(answer).words
-        own_part = member_part(self._records, answer, following.own, has_own_pattern=self._noise is None)
+        own_part = member_part(self._records, answer, following.own)
         numbers = sum(map(len, following.heard))
         return _state_bytes(following), Finished(TrainedDictionary(answer, own_part, len(following.heard), numbers))
 

@@ -82,13 +82,13 @@ def test_what_a_member_learns_at_home_is_the_same_as_in_one_process() -> None:
     consortium = Consortium(3, None, walk)
     assert consortium.run()
     expected = clone(model).fit(own).own_parts_
-    assert any(home.pattern is not None for home in expected)
+    assert any(home.patterns is not None for home in expected)
     for (_, found), home in zip(sorted(consortium.results().items()), expected, strict=True):
-        assert found.own_part.pattern_weight == home.pattern_weight
-        assert (found.own_part.pattern is None) == (home.pattern is None)
-        if home.pattern is not None:
-            for name, values in home.pattern.arrays.items():
-                np.testing.assert_array_equal(found.own_part.pattern.arrays[name], values)
+        np.testing.assert_array_equal(found.own_part.pattern_weights, home.pattern_weights)
+        assert (found.own_part.patterns is None) == (home.patterns is None)
+        if home.patterns is not None:
+            for name, values in home.patterns.arrays.items():
+                np.testing.assert_array_equal(found.own_part.patterns.arrays[name], values)
 
 
 def test_a_training_between_members_gives_the_bits_of_one_process() -> None:

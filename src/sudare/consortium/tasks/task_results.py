@@ -66,13 +66,13 @@ def _write_dictionary(folder: Path, found: TrainedDictionary, task: Task, here: 
 
 def _dictionary_values(found: TrainedDictionary, here: TaskEnvironment) -> dict[str, Any]:
     dictionary, own_part = found.dictionary, found.own_part
-    own = None if own_part.pattern is None else dictionary.family.natural(own_part.pattern, dictionary.frame)
+    own = own_part.patterns
     exact = Guarantee.none(here.agreement.sums_seen_by)
     return {
         "family": dictionary.family.name,
         "patterns": _lists(dictionary.natural()),
         "own_weights": own_part.weights.tolist(),
-        "own_pattern": None if own is None else {"weight": own_part.pattern_weight, **_lists(own)},
+        "own_patterns": None if own is None else {"weights": own_part.pattern_weights.tolist(), **_lists(own)},
         "sums": found.sums,
         "numbers": found.numbers,
         "objective": list(dictionary.history),
