@@ -93,8 +93,8 @@ class PatternDictionary(BaseEstimator):
     Attributes
     ----------
     n_patterns_, means_, precisions_, patterns_ : the dictionary, in the units of the columns.
-    weights_ : members × patterns; a real member sees only its own row. A row lacks the weight of a pattern that only its member has.
-    own_parts_ : what each member knows alone, such a pattern included (sparse Gaussian patterns without `epsilon`).
+    weights_ : members × patterns; a real member sees only its own row. A row lacks the weights of patterns that its member learned alone.
+    own_parts_ : what each member knows alone, such patterns included, with `epsilon` as well: they cost nothing.
     history_ : the objective after every iteration on the way that was kept.
     n_sums_, n_numbers_ : how many totals and numbers every member saw.
     guarantee_, receipt_ : what is promised (nothing without `epsilon`), and the ledger entry that was written first.
@@ -247,7 +247,7 @@ class PatternDictionary(BaseEstimator):
             check_private_bounds(self._exact_family(layout), layout.low, layout.high)
 
     def member(self, position: int) -> MemberModel:
-        """The model of one member: shared patterns, own weights, and last a pattern of its own where it has one."""
+        """The model of one member: shared patterns with its own weights, and last the patterns it has learned alone."""
         check_is_fitted(self)
         Numbers(0, len(self.weights_) - 1, whole=True).check("position", position)
         mixture = self.own_parts_[position].model(self.patterns_)

@@ -24,7 +24,7 @@ from sudare.dictionary.member_records import Records
 from sudare.dictionary.member_weights import needed
 from sudare.dictionary.own_mixture import NO_TAILS, TAILS, Mixture, Prior, clusters, fitted_mixture, robust_deviations
 
-# Beyond so many records own patterns are learned from so many of them, evenly spread: more would not change what is learned.
+# Beyond so many records own patterns are learned from half of them, a quarter, …, evenly spread, so that it takes seconds.
 _MOST_RECORDS: Final = 2**13
 _FEWEST_RECORDS: Final = 12
 _FOLDS: Final = 5
@@ -39,6 +39,7 @@ _PATIENCE: Final = 1
 # Records that targets of covariances count for, by column.
 _PRIOR_OWN: Final = 0.25
 _PRIOR_SHARED: Final = 3.0
+# Everyone's shares count for so many independent records; correlations of neighbours matter from so many deviations of chance on.
 _PRIOR_EVERYONE: Final = 2.0
 _CHANCE_DEVIATIONS: Final = 3.0
 _LARGEST_CORRELATION: Final = 0.99
