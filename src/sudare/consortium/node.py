@@ -33,6 +33,7 @@ from sudare.consortium.node_request_files import CANCEL, REQUESTS, RUN, STATES, 
 from sudare.consortium.operator_warnings import OperatorWarnings
 from sudare.consortium.peer_watch import PeerWatch
 from sudare.consortium.renewal import Reason, Renewal, tasks_under_way
+from sudare.consortium.state_format import migrate_state
 from sudare.consortium.tasks.definitions import Task
 from sudare.errors import (
     ConsortiumError,
@@ -115,6 +116,7 @@ class Node:
         check_is_key_of(self.agreement, self.member.statements(), self.member.name, identity.public_key)
         make_private_folder(self.member.state_folder)
         check_unshared(self.member.state_folder, "The state folder")
+        migrate_state(self.member.state_folder)
         # A ledger older than the one this node used last is refused: what was spent must not be forgotten.
         checked_ledger(self.member)
         check_not_older(self.member, self.agreement)
