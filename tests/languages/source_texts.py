@@ -75,6 +75,7 @@ WORDS_IN_GAPS: Final = (
     "class",
     "term",
     "standard_deviation",
+    "Averages",
 )
 # Keyword arguments that programs read, not people.
 _FOR_PROGRAMS: Final = {
