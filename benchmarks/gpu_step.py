@@ -30,7 +30,7 @@ TURN_SECONDS = 0.1
 
 def network() -> Any:
     """The module, without the package around it."""
-    path = Path(__file__).resolve().parent.parent / "src" / "sudare" / "neural" / "clipped_network.py"
+    path = Path(__file__).resolve().parent.parent / "src" / "sudare" / "neural" / "per_row_clipping.py"
     specification = importlib.util.spec_from_file_location("network", path)
     assert specification is not None
     assert specification.loader is not None
@@ -84,9 +84,9 @@ def compared(net: Any, hidden: tuple[int, ...], batch: int) -> dict[str, Any]:
 
 def private_step(net: Any, state: Any, x: Any, targets: Any, kept: Any, noise: Any, settings: Any) -> Any:
     """A whole private step on one physical batch."""
+    blocks = net.row_parts(state.parameters, x, targets, None, "cross_entropy")
     with jax.enable_x64(True):
-        parts = net.row_parts(state.parameters, x, targets, None, "cross_entropy")
-        return net.sampled_step(state, None, *parts, kept, noise, settings)
+        return net.sampled_step(state, None, blocks, kept, noise, settings)
 
 
 def noise_milliseconds(parameters: int) -> float | None:

@@ -25,6 +25,21 @@ def network(inputs: int, width: int) -> nn.Module:
     )  # fmt: skip
 
 
+def convolutions(side: int, channels: int, width: int) -> nn.Module:
+    """Two convolutions of 3×3 with pooling, one hidden layer, ten classes."""
+    return nn.Sequential(
+        nn.Conv2d(1, channels, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(channels, 2 * channels, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(2 * channels * (side // 4) ** 2, width), nn.ReLU(), nn.Linear(width, 10),
+    )  # fmt: skip
+
+
+def images_of(batch: int, side: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Images and labels."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(batch, 1, side, side, generator=generator), torch.randint(0, 10, (batch,), generator=generator)
+
+
 def batch_of(batch: int, inputs: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Rows and labels."""
     generator = torch.Generator().manual_seed(0)
@@ -41,25 +56,43 @@ def steps_on(model: nn.Module, optimizer: Any, criterion: Any, batches: Iterable
 
 def network_step_hooks(batch: int, inputs: int, width: int) -> Run:
     """The gradient of every row is formed."""
-    model = GradSampleModule(network(inputs, width))
+    return hooks(network(inputs, width), batch_of(batch, inputs))
+
+
+def convolution_step_hooks(batch: int, side: int, channels: int, width: int) -> Run:
+    """The same of a network with convolutions."""
+    return hooks(convolutions(side, channels, width), images_of(batch, side))
+
+
+def hooks(network: nn.Module, given: tuple[torch.Tensor, torch.Tensor]) -> Run:
+    """Steps of any network."""
+    model = GradSampleModule(network)
     optimizer = DPOptimizer(
         torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
-        noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=batch,
+        noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=len(given[0]),
     )  # fmt: skip
-    batches = [batch_of(batch, inputs)]
-    return lambda: steps_on(model, optimizer, nn.CrossEntropyLoss(), batches)
+    return lambda: steps_on(model, optimizer, nn.CrossEntropyLoss(), [given])
 
 
 def network_step_ghost(batch: int, inputs: int, width: int) -> Run:
     """Norms first, then a second backward pass of the weighted loss."""
-    model = GradSampleModuleFastGradientClipping(network(inputs, width), max_grad_norm=1.0, use_ghost_clipping=True)
+    return ghost(network(inputs, width), batch_of(batch, inputs))
+
+
+def convolution_step_ghost(batch: int, side: int, channels: int, width: int) -> Run:
+    """The same of a network with convolutions."""
+    return ghost(convolutions(side, channels, width), images_of(batch, side))
+
+
+def ghost(network: nn.Module, given: tuple[torch.Tensor, torch.Tensor]) -> Run:
+    """Steps of any network."""
+    model = GradSampleModuleFastGradientClipping(network, max_grad_norm=1.0, use_ghost_clipping=True)
     optimizer = DPOptimizerFastGradientClipping(
         torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
-        noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=batch,
+        noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=len(given[0]),
     )  # fmt: skip
     criterion = DPLossFastGradientClipping(model, optimizer, nn.CrossEntropyLoss(), loss_reduction="mean")
-    batches = [batch_of(batch, inputs)]
-    return lambda: steps_on(model, optimizer, criterion, batches)
+    return lambda: steps_on(model, optimizer, criterion, [given])
 
 
 def network_epoch_hooks(rows: int, batch: int, inputs: int, width: int) -> Run:
@@ -94,6 +127,8 @@ def epoch(rows: int, batch: int, inputs: int, width: int, mode: str) -> Run:
 CASES = {
     "network_step_hooks": network_step_hooks,
     "network_step_ghost": network_step_ghost,
+    "convolution_step_hooks": convolution_step_hooks,
+    "convolution_step_ghost": convolution_step_ghost,
     "network_epoch_hooks": network_epoch_hooks,
     "network_epoch_ghost": network_epoch_ghost,
 }

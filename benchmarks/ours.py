@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.network_workloads import rows_of_two_classes, step_inputs
+from benchmarks.network_workloads import image_inputs, private_image_step, rows_of_two_classes, step_inputs
 from benchmarks.workloads import linear_experts, overlapping_patterns, sparse_correlations, unit_rows
 from sudare.dictionary.e_step import gaussian_statistics
 from sudare.dictionary.graphical_lasso import graphical_lasso
@@ -23,7 +23,7 @@ from sudare.linear.solvers import Objective, minimised
 from sudare.neural import per_row_clipping as network
 from sudare.neural.dp_sgd import public_recipe
 from sudare.neural.seeded_randomness import RunSeed
-from sudare.neural.training import Training, trained_layers
+from sudare.neural.training import FullyConnected, Training, trained
 from sudare.papers.p000_weak_learners.simulated_members import objective_fits
 from sudare.perturbation import LaplacePerturbation, RetainReplace, SubsetSelection, UnaryEncoding
 from sudare.perturbation.categorical import CategoryPerturbation
@@ -199,22 +199,28 @@ def network_step(batch: int, inputs: int, width: int) -> Run:
 
     def step() -> object:
         # As in training: noise is drawn while the device is at work.
+        blocks = network.row_parts(given.state.parameters, given.x, given.targets, None, "cross_entropy")
+        noise = seed.noise(0, parameters)
         with jax.enable_x64(True):
-            parts = network.row_parts(given.state.parameters, given.x, given.targets, None, "cross_entropy")
-            noise = seed.noise(0, parameters)
             return jax.block_until_ready(
-                network.sampled_step(given.state, None, *parts, given.kept, noise, given.settings)
+                network.sampled_step(given.state, None, blocks, given.kept, noise, given.settings)
             )
 
     return step
+
+
+def convolution_step(batch: int, side: int, channels: int, width: int) -> Run:
+    """A private step of a network with convolutions, written in plain JAX; its noise is drawn, too."""
+    given, seed = image_inputs(batch, side, channels, width), RunSeed(bytes(32))
+    return lambda: jax.block_until_ready(private_image_step(given, seed.noise(0, given.parameters)))
 
 
 def network_epoch(rows: int, batch: int, inputs: int, width: int) -> Run:
     """As many private steps as make an epoch, each on a fresh Poisson sample, from seeds of the system's entropy."""
     x, targets = rows_of_two_classes(rows, inputs)
     recipe = public_recipe(rows, 1.0, 1e-5, "add-remove", max_iter=max(1, rows // batch), sampling_rate=batch / rows)
-    training = Training(recipe, (inputs, width, width, 2), "cross_entropy", 1.0, float(batch))
-    return lambda: trained_layers(training, x, targets, RunSeed.drawn(SystemNoise()))
+    training, layers = Training(recipe, 1.0, float(batch)), FullyConnected((inputs, width, width, 2), "cross_entropy")
+    return lambda: trained(training, layers, x, targets, RunSeed.drawn(SystemNoise()))
 
 
 CASES = {
@@ -234,6 +240,7 @@ CASES = {
     "expectation_maximisation": expectation_maximisation,
     "network_step": network_step,
     "network_epoch": network_epoch,
+    "convolution_step": convolution_step,
     "retain_replace": retain_replace,
     "retain_replace_shuffled": retain_replace_shuffled,
     "record_laplace": record_laplace,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import jax
 
-from benchmarks.network_workloads import step_inputs
+from benchmarks.network_workloads import image_inputs, ordinary_image_step, step_inputs
 from benchmarks.workloads import sparse_correlations
 from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.neural import per_row_clipping as network
@@ -28,4 +28,14 @@ def network_step(batch: int, inputs: int, width: int) -> Run:
     )
 
 
-CASES = {"graphical_lasso_warm": graphical_lasso_warm, "network_step": network_step}
+def convolution_step(batch: int, side: int, channels: int, width: int) -> Run:
+    """The step of a network with convolutions without clipping and noise."""
+    step = ordinary_image_step(image_inputs(batch, side, channels, width))
+    return lambda: jax.block_until_ready(step())
+
+
+CASES = {
+    "graphical_lasso_warm": graphical_lasso_warm,
+    "network_step": network_step,
+    "convolution_step": convolution_step,
+}

@@ -41,7 +41,7 @@ NEEDS_AN_EXTRA = {
     "sudare.consortium.flare_job": "nvflare",
     "sudare.consortium.network.transport.flare_bytes_cell": "nvflare",
     "sudare.exports.mlflow_loader_script": "mlflow",
-    **{f"sudare.neural.{name}": "jax" for name in ("per_row_clipping", "training")},
+    **{f"sudare.neural.{name}": "jax" for name in ("function_facts", "per_row_clipping", "row_gradients", "training")},
     **{f"sudare.papers.p002_networks.{name}": "jax" for name in NETWORKS_OF_PAPER_002},
 }
 

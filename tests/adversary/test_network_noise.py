@@ -56,7 +56,7 @@ def sum_in_clips(parameters, x, targets, clip):
         settings = network.StepSettings(1.0, 1.0, 0.0, clip, 1.0, 1.0)
         with jax.enable_x64(True):
             total = network.accumulated(
-                None, *network.row_parts(parameters, x, targets, None, "squared"), kept, settings
+                None, network.row_parts(parameters, x, targets, None, "squared"), kept, settings
             )
         unit = network.NOISE_DEVIATION
     return np.linalg.norm(np.concatenate([np.ravel(part) for part in jax.tree.leaves(total)]).astype(np.float64)) / unit

@@ -16,7 +16,7 @@ from sudare.dossier.registry_entry import FILE_NAME, Publication, registry_entry
 from sudare.dossier.registry_fields import problems_of, tier_of
 from sudare.dossier.statement import sections_of
 from sudare.errors import InvalidParameter
-from sudare.neural.estimators import FLOAT_NOISE
+from sudare.neural.network_estimator import FLOAT_NOISE
 from tests.dossier.made_up_facts import PROMISES, Promise, made_up_facts
 
 TODAY = datetime.date(2026, 11, 16)

@@ -53,7 +53,7 @@ def clipped_rows(parameters: Any, x: Any, targets: Any, kept: Any, clip: float, 
     settings = network.StepSettings(1.0, 1.0, 0.0, clip, 1.0, expected_rows)
     with jax.enable_x64(True):
         whole = network.accumulated(
-            None, *network.row_parts(parameters, x, targets, None, "cross_entropy"), kept, settings
+            None, network.row_parts(parameters, x, targets, None, "cross_entropy"), kept, settings
         )
         return network.mapped(lambda part: (part * (clip / network.NOISE_DEVIATION)).astype(jnp.float32), whole)
 

@@ -157,6 +157,10 @@ class Case:
         return {**said, "towards": "everyone", "valid": True}
 
 
+def product(params: Any, x: Any) -> Any:
+    return x @ params
+
+
 PERSONS = {"unit": "person"}
 LOCAL = {"notion": "local"}
 PURE = {"epsilon": 0.7, "delta": 0.0}
@@ -165,6 +169,7 @@ GROUPED_BY = ["age", "ill"]
 LABELLED = {"classes": [0, 1]}
 NETWORK = {"hidden_layer_sizes": (), "bounds": (-1, 1), "encoding": "scaled"}
 GRADIENT = {**NETWORK, **APPROXIMATE, "max_iter": 1}
+FUNCTION = {"apply": product, "params": np.zeros((2, 2), np.float32), "bounds": (-1, 1), **APPROXIMATE, "max_iter": 1}
 ANONYMIZING = {**NETWORK, **PURE, "encoding": "binned", "epochs": 1, "synthetic_rows": 100}
 LEARNING = {**NETWORK, **PURE, "epochs": 1}
 ANONYMIZED = {**NETWORK, **PURE, "epochs": 2}
@@ -246,6 +251,7 @@ CASES = [
     ),
     Case("PrivateMLPClassifier", {**GRADIENT, **LABELLED}, y=labels),
     Case("PrivateMLPRegressor", {**GRADIENT, "target_bounds": (0, 110)}, y=ages),
+    Case("PrivateNetwork", {**FUNCTION, **LABELLED}, y=labels),
     Case("LearningFirstClassifier", {**LEARNING, **LABELLED}, y=labels, formula=by_parameters(2, 2)),
     Case("LearningFirstClassifier", WIDE, y=labels, formula=by_parameters(2, 16, 2)),
     Case("LearningFirstRegressor", {**LEARNING, "target_bounds": (0, 110)}, y=ages, formula=by_parameters(2, 1)),
@@ -259,7 +265,7 @@ CASES = [
     Case("AnonymizingFirstClassifier", {**ANONYMIZING, **LABELLED}, y=labels, can_be_chosen=True),
     Case("AnonymizingFirstRegressor", {**ANONYMIZING, "target_bounds": (0, 110)}, y=ages, can_be_chosen=True),
 ]
-NETWORKS = [case for case in CASES if "hidden_layer_sizes" in case.parameters]
+NETWORKS = [case for case in CASES if {"hidden_layer_sizes", "params"} & set(case.parameters)]
 QUICK = [case for case in CASES if case not in NETWORKS]
 # One case of every learner is fitted in every way, the others in one way; `make test-long` fits all in all.
 FIRST = {case.learner: case for case in reversed(CASES)}
@@ -483,7 +489,9 @@ def test_what_nobody_declared_is_never_charged(case: Case, account: Account) -> 
     assert charges(account) == []
 
 
-VOID = [case for case in UNDECLARED if "hidden_layer_sizes" not in case.parameters]
+# It fits nothing without a declared target.
+LEARNING_TARGETS = [case for case in UNDECLARED if case.learner != "PrivateNetwork"]
+VOID = [case for case in LEARNING_TARGETS if "hidden_layer_sizes" not in case.parameters]
 
 
 @pytest.mark.parametrize("case", VOID, ids=str)
@@ -509,7 +517,7 @@ def test_what_nobody_declared_is_void_however_it_is_fitted(case: Case, account: 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", [case for case in UNDECLARED if case not in VOID], ids=str)
+@pytest.mark.parametrize("case", [case for case in LEARNING_TARGETS if case not in VOID], ids=str)
 def test_networks_of_what_nobody_declared_are_void(case: Case) -> None:
     for way in ways_of(case):
         assert not any(each.guarantee_.valid for each in way(case.made(), case.X(), case.y()))

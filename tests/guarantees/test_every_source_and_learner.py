@@ -101,7 +101,7 @@ LEARNED: dict[str, Learn] = {
 # Learners that are one of those above with another way of training, or take arrays and no schema.
 ALIKE = {
     "AnonymizedLearningClassifier", "AnonymizedLearningRegressor", "AnonymizingFirstClassifier", "AnonymizingFirstRegressor",
-    "LearningFirstClassifier", "LearningFirstRegressor", "GibbsPosterior",
+    "LearningFirstClassifier", "LearningFirstRegressor", "GibbsPosterior", "PrivateNetwork",
 }  # fmt: skip
 QUICK = [("PrivateLogisticRegression", kind) for kind in SOURCES] + [
     (learner, kind)

@@ -394,7 +394,7 @@ def test_one_row_more_changes_one_part_of_the_sum():
     """Parts of 128 rows: those without the row are the same to the last bit, so that floats are rounded otherwise in one part only."""
     parameters, x, targets = random_network(8, (5, (7,), 3), "cross_entropy", rows=512)
     step_settings = network.StepSettings(1.0, 1.0, 0.0, 0.5, 1.0, 1.0)
-    inputs, slopes = network.row_parts(parameters, x, targets, None, "cross_entropy")
+    blocks = network.row_parts(parameters, x, targets, None, "cross_entropy")
     kept = np.random.default_rng(0).integers(0, 2, 512).astype(np.float32)
     kept[300] = 0
     with_row = kept.copy()
@@ -404,10 +404,10 @@ def test_one_row_more_changes_one_part_of_the_sum():
         inside = np.zeros(512, dtype=np.float32)
         inside[start : start + 128] = mask[start : start + 128]
         with jax.enable_x64(True):
-            return flat(network.accumulated(None, inputs, slopes, inside, step_settings))
+            return flat(network.accumulated(None, blocks, inside, step_settings))
 
     with jax.enable_x64(True):
-        whole = [flat(network.accumulated(None, inputs, slopes, mask, step_settings)) for mask in (kept, with_row)]
+        whole = [flat(network.accumulated(None, blocks, mask, step_settings)) for mask in (kept, with_row)]
     for mask, total in zip((kept, with_row), whole, strict=True):
         np.testing.assert_array_equal(sum(part(mask, start) for start in range(0, 512, 128)), total)
     assert np.linalg.norm(whole[1] - whole[0]) <= network.NOISE_DEVIATION
@@ -418,10 +418,11 @@ def test_sums_of_parts_are_as_right_as_the_margin_says():
     """Against exact sums of the same float32 factors, in rationals' stead 64-bit floats: the error is below what two parts are allowed."""
     parameters, x, targets = random_network(9, (12, (9, 4), 2), "cross_entropy", size=3.0, rows=128)
     step_settings = network.StepSettings(1.0, 1.0, 0.0, 0.01, 1.0, 1.0)
-    inputs, slopes = network.row_parts(parameters, x, targets, None, "cross_entropy")
+    blocks = network.row_parts(parameters, x, targets, None, "cross_entropy")
+    inputs, slopes = ([getattr(block, part) for block in blocks[::2]] for part in ("inputs", "slopes"))
     with jax.enable_x64(True):
-        factors = np.asarray(network.row_factors(inputs, slopes, jnp.ones(128), step_settings))[:, None]
-        total = flat(network.accumulated(None, inputs, slopes, jnp.ones(128), step_settings))
+        factors = np.asarray(network.row_factors(blocks, jnp.ones(128), step_settings))[:, None]
+        total = flat(network.accumulated(None, blocks, jnp.ones(128), step_settings))
     weighted = [np.asarray(np.asarray(slope) * factors, dtype=np.float64) for slope in slopes]
     exact_sum = np.concatenate(
         [

@@ -60,7 +60,7 @@ def _formed(parameters, x, targets, loss):
 
 def squared_norms(parameters, x, targets, loss):
     """Each row's squared gradient norm, as clipping computes it."""
-    return network.squared_norms(*network.row_parts(parameters, x, targets, None, loss))
+    return network.squared_norms(network.row_parts(parameters, x, targets, None, loss))
 
 
 gradient_sum = jax.jit(network.gradient_sum, static_argnames="loss")
@@ -70,14 +70,14 @@ def whole_sum(parameters, x, targets, kept, clip, loss, noise_multiplier=1.0):
     """The sum of clipped gradients in whole units, as a step makes it."""
     settings = network.StepSettings(1.0, 1.0, 0.0, clip, noise_multiplier, 1.0)
     with jax.enable_x64(True):
-        return network.accumulated(None, *network.row_parts(parameters, x, targets, None, loss), kept, settings)
+        return network.accumulated(None, network.row_parts(parameters, x, targets, None, loss), kept, settings)
 
 
 def private_step(state, x, targets, kept, noise, settings, loss):
     """A whole private step on one physical batch."""
     with jax.enable_x64(True):
         parts = network.row_parts(state.parameters, x, targets, None, loss)
-        return network.sampled_step(state, None, *parts, kept, noise, settings)
+        return network.sampled_step(state, None, parts, kept, noise, settings)
 
 
 def clipped_gradient_sum(parameters, x, targets, kept, clip, loss, noise_multiplier=1.0):

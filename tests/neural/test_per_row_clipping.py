@@ -51,7 +51,7 @@ def test_the_clipped_sum_is_the_sum_of_clipped_gradients(seed, shape, loss, size
     formed = row_gradients(parameters, x, targets, loss)
     kept = np.random.default_rng(seed).integers(0, 2, len(x)).astype(np.float32)
     norms = np.linalg.norm(formed, axis=1)
-    bound = clip * (1 - network.rounding_margin([leaf.shape[0] for leaf in jax.tree.leaves(parameters)], 1.0))
+    bound = clip * (1 - network.margin_of(network.row_parts(parameters, x, targets, None, loss), 1.0))
     factors = kept * np.minimum(1.0, np.divide(bound, norms, out=np.ones_like(norms), where=norms > 0))
     together = flat(clipped_gradient_sum(parameters, x, targets, jnp.asarray(kept), clip, loss))
     np.testing.assert_allclose(together, factors @ formed, rtol=1e-4, atol=1e-5 * max(1, clip))
@@ -70,12 +70,11 @@ def factors_of(slopes, clip=1.0, kept=None):
     """Factors of rows with the constant input 1 alone and one slope each, over those of rows that are not clipped."""
     rows = len(slopes)
     step_settings = network.StepSettings(1.0, 1.0, 0.0, clip, 1.0, 1.0)
-    inputs, held = [jnp.zeros((rows, 1), jnp.float32)], [jnp.asarray(slopes, jnp.float32)[:, None]]
+    held = jnp.asarray(slopes, jnp.float32)[:, None]
+    blocks = (network.Outer(jnp.zeros((rows, 1), jnp.float32), held), network.Formed(held))
     kept = jnp.ones(rows) if kept is None else jnp.asarray(kept)
     return (
-        np.asarray(network.row_factors(inputs, held, kept, step_settings), dtype=np.float64)
-        * clip
-        / network.NOISE_DEVIATION
+        np.asarray(network.row_factors(blocks, kept, step_settings), dtype=np.float64) * clip / network.NOISE_DEVIATION
     )
 
 
@@ -113,13 +112,13 @@ def test_rows_are_added_as_whole_numbers_of_parts():
 
 def test_parts_are_added_in_turns_where_memory_is_short(monkeypatch):
     parameters, x, targets = random_network(4, (5, (7,), 3), "squared", rows=64 * 6)
-    inputs, slopes = network.row_parts(parameters, x, targets, None, "squared")
+    blocks = network.row_parts(parameters, x, targets, None, "squared")
     step_settings = network.StepSettings(1.0, 1.0, 0.0, 1.0, 2.0, 1.0)
     with jax.enable_x64(True):
-        at_once = jax.jit(network.clipped_sum)(inputs, slopes, jnp.ones(64 * 6), step_settings)
+        at_once = jax.jit(network.clipped_sum)(blocks, jnp.ones(64 * 6), step_settings)
         for most in (1, 120, 200):
             monkeypatch.setattr(network, "_MOST_NUMBERS_AT_ONCE", most)
-            in_turns = jax.jit(functools.partial(network.clipped_sum))(inputs, slopes, jnp.ones(64 * 6), step_settings)
+            in_turns = jax.jit(functools.partial(network.clipped_sum))(blocks, jnp.ones(64 * 6), step_settings)
             np.testing.assert_array_equal(flat(in_turns), flat(at_once))
 
 
@@ -213,5 +212,5 @@ def test_two_batches_make_the_sum_of_the_whole():
     with jax.enable_x64(True):
         for chosen, kept in (([0, 1, 2, 3, 4], [1, 1, 1, 1, 1]), ([5, 6, 7, 0, 0], [1, 1, 1, 0, 0])):
             parts = network.row_parts(parameters, x, targets, jnp.asarray(chosen), "cross_entropy")
-            total = network.accumulated(total, *parts, jnp.asarray(kept, jnp.float32), step_settings)
+            total = network.accumulated(total, parts, jnp.asarray(kept, jnp.float32), step_settings)
     np.testing.assert_allclose(flat(total), flat(whole), rtol=0, atol=8 * 8 * 2.0**-24 * network.NOISE_DEVIATION)

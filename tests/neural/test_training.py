@@ -15,7 +15,7 @@ import pytest
 
 from sudare.errors import DataError, SeededNoiseRefused
 from sudare.neural import checkpoint
-from sudare.neural import estimators as models
+from sudare.neural import network_estimator as models
 from sudare.privacy import Release
 from tests.neural.killed_run import STEPS, account_in, model
 from tests.neural.tables import crossed

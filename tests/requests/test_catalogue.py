@@ -20,6 +20,7 @@ NUMBERS = Schema({"age": Number(0, 100), "stay": Number(0, 30)})
 # Learners that no kind makes, and why.
 NO_KIND = {
     "GibbsPosterior": "it takes a loss as a function",
+    "PrivateNetwork": "it takes the network as a function",
     "PrivateExponentialWeights": "it takes other members' models, not values",
 }
 

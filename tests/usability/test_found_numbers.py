@@ -159,6 +159,7 @@ CALLS: dict[str, Call] = {
 # Nobody types a number into these: they take what other calls give, or a function.
 NOT_WALKED = {
     "GibbsPosterior",
+    "PrivateNetwork",
     "additive_shares",
     "checked_values",
     "chunk_runs",

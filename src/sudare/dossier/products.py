@@ -68,7 +68,7 @@ _PAPER_NETWORK: Final = Product(
 _NETWORK: Final = Product(
     "model",
     ("dp_sgd", "discrete_gaussian", "gaussian_domination"),
-    ("test_neural_gradient", "test_canaries", "test_every_fit"),
+    ("test_neural_gradient", "test_network_functions", "test_canaries", "test_every_fit"),
 )
 
 PRODUCTS: Final[Mapping[str, Product]] = {
@@ -97,6 +97,7 @@ PRODUCTS: Final[Mapping[str, Product]] = {
     "PrivateMLPClassifier": _NETWORK,
     "PrivateMLPRegressor": _NETWORK,
     "PrivateMean": _statistics("PrivateMean"),
+    "PrivateNetwork": _NETWORK,
     "PrivateQuantiles": Product("statistics", ("quantiles",), ("test_quantiles", "test_every_fit")),
     "PrivateRidge": _linear("PrivateRidge-objective", "PrivateRidge-descent"),
     "PrivateStandardScaler": _statistics("PrivateStandardScaler"),

@@ -43,6 +43,8 @@ def released_numbers(
         return _of_linear_model(model)
     if hasattr(model, "hidden_layer_sizes"):
         return _of_network(model)
+    if hasattr(model, "leaves_"):
+        return _of_tree(model)
     if release.learner == "PrivateSynthesizer":
         return _of_synthesis(model)
     if release.learner == "RecordPerturbation":
@@ -149,6 +151,16 @@ def _of_network(model: Any) -> ReleasedNumbers:
     return ReleasedNumbers(
         table, notes=("Inputs are encoded columns; the numbers themselves are in `sudare inspect --json`.",)
     )
+
+
+def _of_tree(model: Any) -> ReleasedNumbers:
+    trained = [leaf for leaf in model.leaves_ if leaf.trained]
+    table: dict[str, list[Any]] = {
+        "array": [leaf.name for leaf in trained],
+        "shape": [" × ".join(map(str, leaf.shape)) for leaf in trained],
+        "parameters": [leaf.size for leaf in trained],
+    }
+    return ReleasedNumbers(table, notes=("The numbers themselves are in `sudare inspect --json`.",))
 
 
 def _of_synthesis(model: Any) -> ReleasedNumbers:

@@ -17,7 +17,7 @@ from sudare.array_types import Singles
 from sudare.errors import InvalidParameter
 from sudare.linear.descent import sampled_cost, sampled_multiplier
 from sudare.neural.seeded_randomness import RunSeed, RunState
-from sudare.neural.training_methods import Facts, Layers, check_inputs, parameters_in
+from sudare.neural.training_methods import RunFacts
 from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import (
     Cost,
@@ -35,7 +35,7 @@ from sudare.privacy.noise import NoiseSource
 SAMPLING_BITS: Final = 32
 _SAMPLING_RATE: Final = 1 / 8
 _FEWEST_EXPECTED_ROWS: Final = 256
-_LARGEST_PHYSICAL_BATCH: Final = 8192
+LARGEST_PHYSICAL_BATCH: Final = 8192
 # Half of the rows that are added up at once: small samples leave few slots empty.
 _BATCH_STEP: Final = 64
 _MOMENTUM: Final = 0.9
@@ -92,6 +92,7 @@ def public_recipe(
     learning_rate: float | None = None,
     momentum: float = 0.9,
     max_physical_batch_size: int | None = None,
+    largest_physical_batch: int = LARGEST_PHYSICAL_BATCH,
 ) -> Recipe:
     """The settings, with those that are None filled in from public facts; a sampling rate is rounded down to a multiple of 2⁻³²."""
     if sampling_rate is None:
@@ -108,7 +109,7 @@ def public_recipe(
         learning_rate = length / max_iter * (1 - momentum) / (1 - _MOMENTUM)
     if max_physical_batch_size is None:
         wanted = slots_for(rows, sampled)
-        batches = math.ceil(wanted / _LARGEST_PHYSICAL_BATCH)
+        batches = math.ceil(wanted / largest_physical_batch)
         max_physical_batch_size = _BATCH_STEP * math.ceil(wanted / batches / _BATCH_STEP)
     return Recipe(max_iter, sampled, clip, learning_rate, momentum, max_physical_batch_size)
 
@@ -149,7 +150,7 @@ class DpSgd:
     sum in whole units.
     """
 
-    facts: Facts
+    facts: RunFacts
     epsilon: float
     delta: float
     recipe: Recipe
@@ -162,12 +163,12 @@ class DpSgd:
         if self.delta == 0:
             raise InvalidParameter("DP-SGD needs delta > 0.", "Use for example delta=1e-6.")
         check_recipe(self.recipe)
-        check_inputs(self.facts.declared, self.facts.encoding)
+        self.facts.check()
 
     @property
     def parameters(self) -> int:
-        """d, weights and biases."""
-        return parameters_in(self.facts.sizes)
+        """d, the numbers that are trained."""
+        return self.facts.parameters
 
     @cached_property
     def distance(self) -> Fraction:
@@ -233,16 +234,12 @@ class DpSgd:
             # A run whose seed makes other noise is another run: its checkpoint is refused.
             "noise": _NOISE,
             "rows": facts.rows,
-            "sizes": list(facts.sizes),
-            "loss": facts.loss,
             "neighbours": facts.neighbours,
-            "columns": facts.declared.digest,
-            "encoding": facts.encoding,
-            "target": [str(value) for value in facts.target],
+            **facts.described(),
         }
 
-    def fitted(self, rows: Singles, targets: Singles, source: NoiseSource) -> Layers:
-        """The averaged parameters of a run with a fresh seed."""
+    def fitted(self, rows: Singles, targets: Singles, source: NoiseSource) -> Any:
+        """The averaged parameters of a run with a fresh seed: arrays in the order and structure of what is trained."""
         return self.run(rows, targets, RunSeed.drawn(source))
 
     def run(
@@ -254,11 +251,10 @@ class DpSgd:
         state: RunState | None = None,
         keep: Callable[[RunState], None] | None = None,
         tell: Callable[[int], None] | None = None,
-    ) -> Layers:
+    ) -> Any:
         """The averaged parameters of the run that this seed decides, from the beginning or from a kept state."""
         # Here and not above: everything before training works without JAX.
-        from sudare.neural.training import Training, trained_layers
+        from sudare.neural.training import Training, trained
 
-        facts = self.facts
-        training = Training(self.recipe, facts.sizes, facts.loss, self.noise_multiplier, self.expected_rows)
-        return trained_layers(training, rows, targets, seed, state=state, keep=keep, tell=tell)
+        training = Training(self.recipe, self.noise_multiplier, self.expected_rows)
+        return trained(training, self.facts.trainable(), rows, targets, seed, state=state, keep=keep, tell=tell)

@@ -1,9 +1,10 @@
-"""Fully connected ReLU networks whose gradients are clipped row by row without ever being formed row by row.
+"""Sums of gradients that are clipped row by row, the private step on them, and the gradients of fully connected ReLU networks.
 
 Needs JAX and numpy only, so that it runs on a bare machine with a GPU. Everything can be compiled.
-The gradient of one row in a layer is the outer product of the layer's input a and the slope δ at its output, and the
-bias sees the constant input 1: its squared norm is (‖a‖² + 1)·‖δ‖². So one forward and one backward pass give the norms of
-all rows ("ghost" norms), and the clipped sum is one weighted product per layer.
+What the gradients of rows are made of comes in blocks, one for every array of parameters. The gradient of one row in a fully connected
+layer is the outer product of the layer's input a and the slope δ at its output (`Outer`): its squared norm is ‖a‖²·‖δ‖², so one forward and
+one backward pass give the norms of all rows ("ghost" norms), and the clipped sum is one weighted product a layer. Other gradients are
+`Formed`, a vector a row. `row_gradients.py` makes the blocks of any function.
 
 Private sums are whole numbers: a unit is such that noise of deviation 2³⁴ units is what the clip needs. Rows are multiplied in
 float32, a few at a time, and what comes out is added to the rest as a whole number; so the rounding of floats is the affair of the few rows
@@ -17,15 +18,20 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from numpy.typing import NDArray
 
 Array = jax.Array
+# Of fully connected networks; what clips and steps takes any tree of arrays.
 Parameters = tuple[tuple[Array, Array], ...]
 Loss = Literal["cross_entropy", "squared"]
+_Tree = TypeVar("_Tree")
+# How a block's sum becomes the array of parameters that it is for: ("reshape", shape) and ("transpose", axes), one after the other.
+Layout = tuple[tuple[Literal["reshape", "transpose"], tuple[int, ...]], ...]
 
 # Values beyond these end at them. Then no pass over rows of entries up to 2³⁰ overflows: no row can make a sum infinite or undefined.
 LARGEST_VALUE: Final = 2.0**30
@@ -41,11 +47,11 @@ _MOST_NUMBERS_AT_ONCE: Final = 2**26
 
 
 class State(NamedTuple):
-    """Of a descent: parameters, velocity, the running average of the parameters, and the steps done."""
+    """Of a descent: parameters, velocity, the running average of the parameters (trees of one structure), and the steps done."""
 
-    parameters: Parameters
-    velocity: Parameters
-    average: Parameters
+    parameters: Any
+    velocity: Any
+    average: Any
     step: Array
 
 
@@ -111,127 +117,203 @@ def gradient_sum(parameters: Parameters, x: Array, targets: Array, weights: Arra
     )
 
 
-def rounding_margin(sizes: Sequence[int], noise_multiplier: float | Array) -> float | Array:
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["inputs", "slopes"], meta_fields=["layout"])
+@dataclass(frozen=True)
+class Outer:
+    """Gradients of an array of weights, a row's being the outer product of its inputs [rows, i] and slopes [rows, o]; inputs are finite."""
+
+    inputs: Array
+    slopes: Array
+    layout: Layout = ()
+
+    @property
+    def size(self) -> int:
+        """Parameters of the array."""
+        return int(self.inputs.shape[-1] * self.slopes.shape[-1])
+
+    @property
+    def widest(self) -> int:
+        """The most squares that a norm is added up of."""
+        return int(max(self.inputs.shape[-1], self.slopes.shape[-1]))
+
+    def squared_norms(self) -> Array:
+        """Each row's squared gradient norm, ‖a‖²·‖δ‖², and a little more."""
+        inputs, slopes = _squares(self.inputs), _squares(self.slopes)
+        return inputs * slopes + _SMALLEST_FLOAT32
+
+    def whole_sum(self, factors: Array) -> Array:
+        """From [parts, rows, …]: the sum of the rows' gradients times their factors, parts cut to whole numbers."""
+        # A row that does not count may have any slopes; zero times infinity would be undefined. Inputs are finite.
+        weighted = jnp.where(factors[..., None] > 0, self.slopes * factors[..., None], 0.0)
+        # "highest": graphics cards would else round the factors of products to 11 bits.
+        products = jnp.einsum("pri,pro->pio", self.inputs, weighted, precision="highest")
+        return jnp.sum(products.astype(jnp.int64), axis=0)
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["gradients"], meta_fields=["layout"])
+@dataclass(frozen=True)
+class Formed:
+    """Gradients of an array of parameters, a row's being a row of `gradients` [rows, n]."""
+
+    gradients: Array
+    layout: Layout = ()
+
+    @property
+    def size(self) -> int:
+        """Parameters of the array."""
+        return int(self.gradients.shape[-1])
+
+    @property
+    def widest(self) -> int:
+        """The most squares that a norm is added up of."""
+        return self.size
+
+    def squared_norms(self) -> Array:
+        """Each row's squared gradient norm, and a little more."""
+        return _squares(self.gradients)
+
+    def whole_sum(self, factors: Array) -> Array:
+        """From [parts, rows, n]: the sum of the rows' gradients times their factors, parts cut to whole numbers."""
+        weighted = jnp.where(factors[..., None] > 0, self.gradients * factors[..., None], 0.0)
+        return jnp.sum(jnp.sum(weighted, axis=1).astype(jnp.int64), axis=0)
+
+
+Block = Outer | Formed
+Blocks = tuple[Block, ...]
+
+
+def _squares(values: Array) -> Array:
+    """Sums of squares over the last axis. Processors may take squares below the smallest normal float for zero; so much is added that none is missed."""
+    return jnp.sum(values * values, axis=-1) + values.shape[-1] * _SMALLEST_FLOAT32
+
+
+def squared_norms(blocks: Blocks) -> Array:
+    """Each row's squared gradient norm over all parameters."""
+    return functools.reduce(jnp.add, (block.squared_norms() for block in blocks))
+
+
+def rounding_margin(widest: int, arrays: int, parameters: int, noise_multiplier: float | Array) -> float | Array:
     """The share of the clip that is left for rounding, so that a row moves a private sum by the clip at most (proofs/dp_sgd.md).
 
     For the sums of the part of rows that it is in, with and without it, for norms, and for whole numbers.
     """
     parts = 2.0625 * ROWS_IN_A_PART**2 * _FLOAT32_UNIT
-    norms = (max(sizes) + 32) * _FLOAT32_UNIT
-    return parts + norms + 2 * math.sqrt(parameter_count(sizes)) * noise_multiplier / NOISE_DEVIATION
+    norms = (widest + arrays + 32) * _FLOAT32_UNIT
+    return parts + norms + 2 * math.sqrt(parameters) * noise_multiplier / NOISE_DEVIATION
 
 
-def row_factors(inputs: list[Array], slopes: list[Array], kept: Array, settings: StepSettings) -> Array:
-    """What multiplies each row's slopes: gradients are counted in units, and none is longer than the clip less the rounding margin.
+def margin_of(blocks: Blocks, noise_multiplier: float | Array) -> float | Array:
+    """The rounding margin of sums of these blocks."""
+    widest, parameters = max(block.widest for block in blocks), sum(block.size for block in blocks)
+    return rounding_margin(widest, len(blocks), parameters, noise_multiplier)
+
+
+def row_factors(blocks: Blocks, kept: Array, settings: StepSettings) -> Array:
+    """What multiplies each row's gradient: gradients are counted in units, and none is longer than the clip less the rounding margin.
 
     Zero for padding, and where a norm is infinite or undefined.
     """
-    sizes = [inputs[0].shape[1], *(slope.shape[1] for slope in slopes)]
     units = NOISE_DEVIATION / settings.noise_multiplier
-    bound = units * (1 - rounding_margin(sizes, settings.noise_multiplier))
-    squared = squared_norms(inputs, slopes)
+    bound = units * (1 - margin_of(blocks, settings.noise_multiplier))
+    squared = squared_norms(blocks)
     factors = jnp.minimum(units / settings.clip, bound / jnp.sqrt(squared))
     return jnp.where((kept > 0) & (squared < jnp.inf), factors, 0.0).astype(jnp.float32)
 
 
-def clipped_sum(inputs: list[Array], slopes: list[Array], kept: Array, settings: StepSettings) -> Parameters:
-    """The sum of the kept rows' clipped gradients in whole units, modulo 2⁶⁴. `kept` is 0 for padding.
+def clipped_sum(blocks: Blocks, kept: Array, settings: StepSettings) -> tuple[Array, ...]:
+    """The sum of the kept rows' clipped gradients in whole units, modulo 2⁶⁴, one array a block. `kept` is 0 for padding.
 
-    `inputs` and `slopes` must be arguments of the compiled function that this is part of: then norms and sums are of the same numbers.
+    The blocks must be arguments of the compiled function that this is part of: then norms and sums are of the same numbers.
     """
-    factors = row_factors(inputs, slopes, kept, settings)[:, None]
-    # A row that does not count may have any slopes; zero times infinity would be undefined. Inputs are finite.
-    weighted = [jnp.where(factors > 0, slope * factors, 0.0) for slope in slopes]
+    factors = row_factors(blocks, kept, settings)
     size = min(ROWS_IN_A_PART, len(factors))
     parts = -(-len(factors) // size)
-    numbers = parts * sum(a.shape[1] * slope.shape[1] for a, slope in zip(inputs, weighted, strict=True))
+    numbers = parts * sum(block.size for block in blocks)
     # Equally many parts at once, and not too many for memory.
     turns = next(
         n for n in range(1, parts + 1) if parts % n == 0 and (numbers <= n * _MOST_NUMBERS_AT_ONCE or n == parts)
     )
 
     def split(values: Array) -> Array:
-        whole = jnp.pad(values, ((0, parts * size - len(values)), (0, 0)))
-        return whole.reshape(turns, parts // turns, size, values.shape[1])
+        whole = jnp.pad(values, ((0, parts * size - len(values)), *[(0, 0)] * (values.ndim - 1)))
+        return whole.reshape(turns, parts // turns, size, *values.shape[1:])
 
-    def added(total: Parameters, turn: tuple[list[Array], list[Array]]) -> tuple[Parameters, None]:
-        return mapped(jnp.add, total, tuple(map(_whole_sums, *turn))), None
+    def sums(turn: tuple[Blocks, Array]) -> tuple[Array, ...]:
+        return tuple(block.whole_sum(turn[1]) for block in turn[0])
 
-    split_inputs, split_slopes = list(map(split, inputs)), list(map(split, weighted))
-    total = tuple(_whole_sums(a[0], slope[0]) for a, slope in zip(split_inputs, split_slopes, strict=True))
-    if turns == 1:
-        return total
-    rest = [a[1:] for a in split_inputs], [slope[1:] for slope in split_slopes]
-    summed: Parameters = jax.lax.scan(added, total, rest)[0]
-    return summed
+    def added(total: tuple[Array, ...], turn: tuple[Blocks, Array]) -> tuple[tuple[Array, ...], None]:
+        return tuple(map(jnp.add, total, sums(turn))), None
 
-
-def _whole_sums(a: Array, slope: Array) -> tuple[Array, Array]:
-    """Of weights and biases of one layer, from [parts, rows, inputs] and [parts, rows, outputs]: the bias sees the constant input 1."""
-    # "highest": graphics cards would else round the factors of products to 11 bits.
-    weights = jnp.einsum("pri,pro->pio", a, slope, precision="highest")
-    return jnp.sum(weights.astype(jnp.int64), axis=0), jnp.sum(jnp.sum(slope, axis=1).astype(jnp.int64), axis=0)
+    held: tuple[Blocks, Array] = jax.tree.map(split, (blocks, factors))
+    total = sums(jax.tree.map(lambda values: values[0], held))
+    if turns > 1:
+        total = jax.lax.scan(added, total, jax.tree.map(lambda values: values[1:], held))[0]
+    return tuple(map(_arranged, total, (block.layout for block in blocks)))
 
 
-def mapped(function: Callable[..., Array], *parts: Parameters) -> Parameters:
-    """A function of every parameter."""
-    result: Parameters = jax.tree.map(function, *parts)
+def _arranged(values: Array, layout: Layout) -> Array:
+    for step, numbers in layout:
+        values = values.reshape(numbers) if step == "reshape" else values.transpose(numbers)
+    return values
+
+
+def mapped(function: Callable[..., Array], first: _Tree, *others: Any) -> _Tree:
+    """A function of every parameter, in trees of one structure."""
+    result: _Tree = jax.tree.map(function, first, *others)
     return result
 
 
-def initial_state(parameters: Parameters) -> State:
+def initial_state(parameters: Any) -> State:
     """At rest at these parameters."""
     return State(parameters, mapped(jnp.zeros_like, parameters), parameters, jnp.zeros((), jnp.int32))
 
 
 @functools.partial(jax.jit, static_argnames="loss")
-def row_parts(
-    parameters: Parameters, rows: Array, targets: Array, chosen: Array | None, loss: Loss
-) -> tuple[list[Array], list[Array]]:
-    """Inputs and slopes of every layer for the chosen rows, or all: what the gradients of single rows are products of."""
+def row_parts(parameters: Parameters, rows: Array, targets: Array, chosen: Array | None, loss: Loss) -> Blocks:
+    """What the gradients of the chosen rows, or all, are made of in a fully connected network: two blocks a layer."""
     x, wanted = (rows, targets) if chosen is None else (rows[chosen], targets[chosen])
     # Declared columns are never beyond this; whatever is, and what is undefined, counts as zero.
     inputs, predicted = layer_values(parameters, jnp.where(jnp.abs(x) <= LARGEST_VALUE, x, 0.0))
-    return inputs, layer_slopes(parameters, inputs, output_residuals(predicted, wanted, loss))
+    slopes = layer_slopes(parameters, inputs, output_residuals(predicted, wanted, loss))
+    # The bias sees the constant input 1.
+    return tuple(block for a, slope in zip(inputs, slopes, strict=True) for block in (Outer(a, slope), Formed(slope)))
 
 
 def _with_batch(
-    total: Parameters | None, inputs: list[Array], slopes: list[Array], kept: Array, settings: StepSettings
-) -> Parameters:
-    part = clipped_sum(inputs, slopes, kept, settings)
-    return part if total is None else mapped(jnp.add, total, part)
+    total: tuple[Array, ...] | None, blocks: Blocks, kept: Array, settings: StepSettings
+) -> tuple[Array, ...]:
+    part = clipped_sum(blocks, kept, settings)
+    return part if total is None else tuple(map(jnp.add, total, part))
 
 
 accumulated = jax.jit(_with_batch)
 """`total` (None: nothing yet) plus the clipped sum of one physical batch."""
 
 
-def with_noise(state: State, total: Parameters, noise: Array, settings: StepSettings) -> State:
+def with_noise(state: State, total: Any, noise: Array, settings: StepSettings) -> State:
     """The state after one step on a clipped sum in whole units, to which `noise`, a whole number for every parameter, is added."""
-    leaves, structure = jax.tree.flatten(total)
     unit, start, parts = settings.clip * settings.noise_multiplier / NOISE_DEVIATION, 0, []
-    for leaf in leaves:
+    for leaf in jax.tree.leaves(total):
         noisy = leaf + noise[start : start + leaf.size].reshape(leaf.shape)
         parts.append((noisy.astype(jnp.float64) * unit).astype(jnp.float32))
         start += leaf.size
-    return stepped(state, jax.tree.unflatten(structure, parts), settings)
+    return stepped(state, jax.tree.unflatten(jax.tree.structure(state.parameters), parts), settings)
 
 
 @jax.jit
 def sampled_step(
     state: State,
-    total: Parameters | None,
-    inputs: list[Array],
-    slopes: list[Array],
+    total: tuple[Array, ...] | None,
+    blocks: Blocks,
     kept: Array,
     noise: Array,
     settings: StepSettings,
 ) -> State:
     """The last physical batch of a sample and the step that follows, compiled as one; `total` holds the batches before, if any."""
-    return with_noise(state, _with_batch(total, inputs, slopes, kept, settings), noise, settings)
+    return with_noise(state, _with_batch(total, blocks, kept, settings), noise, settings)
 
 
-def stepped(state: State, total: Parameters, settings: StepSettings) -> State:
+def stepped(state: State, total: Any, settings: StepSettings) -> State:
     """Momentum, a cosine schedule and an average that remembers ever longer: post-processing of the sum."""
     done = state.step.astype(jnp.float32)
     rate = settings.learning_rate * 0.5 * (1 + jnp.cos(jnp.pi * done / settings.max_iter))
@@ -269,13 +351,3 @@ def layer_slopes(parameters: Parameters, inputs: list[Array], last: Array) -> li
         slope = jnp.clip(slopes[-1] @ weights.T, -LARGEST_VALUE, LARGEST_VALUE)
         slopes.append(jnp.where(values > 0, slope, 0.0))
     return slopes[::-1]
-
-
-def squared_norms(inputs: list[Array], slopes: list[Array]) -> Array:
-    """Each row's squared gradient norm over all parameters: (‖a‖² + 1)·‖δ‖² summed over layers."""
-    total = jnp.zeros(len(inputs[0]), jnp.float32)
-    for a, slope in zip(inputs, slopes, strict=True):
-        # Processors may take squares below the smallest normal float for zero; so much is added that none is missed.
-        missed = slope.shape[1] * _SMALLEST_FLOAT32
-        total += (jnp.sum(a * a, axis=1) + 1) * (jnp.sum(slope * slope, axis=1) + missed)
-    return total

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +14,8 @@ import numpy as np
 from sudare.array_types import Singles
 from sudare.neural import per_row_clipping as network
 from sudare.neural.dp_sgd import Recipe, slots_for
-from sudare.neural.seeded_randomness import RunSeed, RunState
-from sudare.neural.training_methods import Layers, flattened, layered
+from sudare.neural.seeded_randomness import Places, RunSeed, RunState
+from sudare.neural.training_methods import Layers
 
 # Smaller weights than ordinary learning starts from: what noise does to a network grows with them (docs/neural.md).
 _START_GAIN: Final = 0.5
@@ -24,13 +24,40 @@ _ROW_STEP: Final = 1024
 _STEPS_BETWEEN_STATES: Final = 50
 
 
-@dataclass(frozen=True)
-class Training:
-    """Public numbers of a whole run; `sizes` are the widths of the layers, inputs first."""
+class Trainable(Protocol):
+    """What a run trains: where it starts, and what the gradients of rows are made of."""
 
-    recipe: Recipe
+    def start(self, seed: RunSeed) -> Any:
+        """A tree of 32-bit floats that depends on no record."""
+
+    def row_parts(self, parameters: Any, rows: jax.Array, targets: jax.Array, chosen: Places) -> network.Blocks:
+        """A block for every array of the tree, from a compiled function of its own."""
+
+
+class FullyConnected(NamedTuple):
+    """A fully connected network; `sizes` are the widths of its layers, inputs first."""
+
     sizes: tuple[int, ...]
     loss: network.Loss
+
+    def start(self, seed: RunSeed) -> network.Parameters:
+        """Small random weights, zero biases, and a last layer of zeros."""
+        normals = seed.start(network.weight_count(self.sizes))
+        return network.initial_parameters(normals, self.sizes, gain=_START_GAIN)
+
+    def row_parts(
+        self, parameters: network.Parameters, rows: jax.Array, targets: jax.Array, chosen: Places
+    ) -> network.Blocks:
+        """Two blocks a layer."""
+        blocks: network.Blocks = network.row_parts(parameters, rows, targets, chosen, self.loss)
+        return blocks
+
+
+@dataclass(frozen=True)
+class Training:
+    """Public numbers of a whole run."""
+
+    recipe: Recipe
     noise_multiplier: float
     expected_rows: float
 
@@ -54,8 +81,9 @@ class Training:
         )
 
 
-def trained_layers(
+def trained(
     training: Training,
+    trainable: Trainable,
     rows: Singles,
     targets: Singles,
     seed: RunSeed,
@@ -63,33 +91,36 @@ def trained_layers(
     state: RunState | None = None,
     keep: Callable[[RunState], None] | None = None,
     tell: Callable[[int], None] | None = None,
-) -> Layers:
-    """The averaged parameters after all steps, from the beginning or from a kept state.
+) -> Any:
+    """The averaged parameters after all steps, from the beginning or from a kept state: arrays of numpy in a tree like the one at the start.
 
     `keep` is given the state now and then, and at the end; `tell` the number of steps done.
     """
-    sizes, recipe, settings = training.sizes, training.recipe, training.step_settings
-    current = _initial_state(seed, sizes) if state is None else _state_on_device(state, sizes)
+    recipe, settings = training.recipe, training.step_settings
+    current = network.initial_state(trainable.start(seed))
+    parameters = sum(leaf.size for leaf in jax.tree.leaves(current.parameters))
+    if state is not None:
+        current = _state_on_device(state, current)
     held_rows, held_targets = _padded(rows), _padded(targets)
-    parameters = network.parameter_count(sizes)
     for step in range(0 if state is None else state.step, recipe.max_iter):
         kept = seed.kept_rows(step, len(rows), recipe.sampling_rate)
         *before, last = seed.batches(step, kept, recipe.max_physical_batch_size, training.batches)
-        # Sums are whole numbers of 64 bits.
+        total = None
+        for chosen, mask in before:
+            parts = trainable.row_parts(current.parameters, held_rows, held_targets, chosen)
+            # Sums are whole numbers of 64 bits.
+            with jax.enable_x64(True):
+                total = network.accumulated(total, parts, mask, settings)
+        parts = trainable.row_parts(current.parameters, held_rows, held_targets, last[0])
+        # Drawn here while the device is at work.
+        noise = seed.noise(step, parameters)
         with jax.enable_x64(True):
-            total = None
-            for chosen, mask in before:
-                parts = network.row_parts(current.parameters, held_rows, held_targets, chosen, training.loss)
-                total = network.accumulated(total, *parts, mask, settings)
-            parts = network.row_parts(current.parameters, held_rows, held_targets, last[0], training.loss)
-            # Drawn here while the device is at work.
-            noise = seed.noise(step, parameters)
-            current = network.sampled_step(current, total, *parts, last[1], noise, settings)
+            current = network.sampled_step(current, total, parts, last[1], noise, settings)
         if keep is not None and (step + 1 == recipe.max_iter or (step + 1) % _STEPS_BETWEEN_STATES == 0):
             keep(_kept_state(current, step + 1))
         if tell is not None:
             tell(step + 1)
-    return as_layers(current.average)
+    return jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.float64), current.average)
 
 
 def as_layers(parameters: network.Parameters) -> Layers:
@@ -99,26 +130,21 @@ def as_layers(parameters: network.Parameters) -> Layers:
     )
 
 
-def _initial_state(seed: RunSeed, sizes: tuple[int, ...]) -> network.State:
-    normals = seed.start(network.weight_count(sizes))
-    return network.initial_state(network.initial_parameters(normals, sizes, gain=_START_GAIN))
-
-
 def _padded(rows: Singles) -> jax.Array:
     """Rows on the device, with rows of zeros after them that are never sampled: tables of about one size are compiled for once."""
     return jnp.asarray(np.pad(rows, ((0, -len(rows) % _ROW_STEP), (0, 0))))
 
 
 def _kept_state(state: network.State, step: int) -> RunState:
-    parts = (state.parameters, state.velocity, state.average)
-    return RunState(step, np.concatenate([flattened(as_layers(part)) for part in parts]).astype(np.float32))
+    leaves = jax.tree.leaves((state.parameters, state.velocity, state.average))
+    return RunState(step, np.concatenate([np.ravel(leaf) for leaf in leaves]).astype(np.float32))
 
 
-def _state_on_device(kept: RunState, sizes: tuple[int, ...]) -> network.State:
-    parts = [_on_device(part, sizes) for part in np.split(kept.values, 3)]
-    return network.State(parts[0], parts[1], parts[2], jnp.asarray(kept.step, jnp.int32))
-
-
-def _on_device(flat: Singles, sizes: tuple[int, ...]) -> network.Parameters:
-    layers = layered(flat.astype(np.float64), sizes)
-    return tuple((jnp.asarray(weights, jnp.float32), jnp.asarray(bias, jnp.float32)) for weights, bias in layers)
+def _state_on_device(kept: RunState, like: network.State) -> network.State:
+    """The state that was kept, its arrays of the shapes of a state of the same run."""
+    leaves, structure = jax.tree.flatten(tuple(like[:3]))
+    ends = np.cumsum([leaf.size for leaf in leaves])
+    parts = np.split(kept.values, ends[:-1])
+    held = [jnp.asarray(part.reshape(leaf.shape), jnp.float32) for part, leaf in zip(parts, leaves, strict=True)]
+    parameters, velocity, average = jax.tree.unflatten(structure, held)
+    return network.State(parameters, velocity, average, jnp.asarray(kept.step, jnp.int32))

@@ -43,6 +43,56 @@ class Facts:
     encoding: Encoding
     target: tuple[Any, ...]
 
+    @property
+    def parameters(self) -> int:
+        """Weights and biases."""
+        return parameters_in(self.sizes)
+
+    def check(self) -> None:
+        """Raise SchemaError unless all that declared columns can be encoded as is within ±2³⁰."""
+        check_inputs(self.declared, self.encoding)
+
+    def described(self) -> dict[str, Any]:
+        """What decides the network, for the digest of a checkpoint."""
+        return {
+            "sizes": list(self.sizes),
+            "loss": self.loss,
+            "columns": self.declared.digest,
+            "encoding": self.encoding,
+            "target": [str(value) for value in self.target],
+        }
+
+    def trainable(self) -> Any:
+        """What DP-SGD trains; needs JAX."""
+        from sudare.neural.training import FullyConnected
+
+        return FullyConnected(self.sizes, self.loss)
+
+
+class RunFacts(Protocol):
+    """What DP-SGD needs to know of what it trains, before it sees a row; `Facts` are those of a fully connected network."""
+
+    @property
+    def rows(self) -> int:
+        """The number of rows where it is public, else the number that was declared."""
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation of the promise."""
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are trained."""
+
+    def check(self) -> None:
+        """Raise unless a run can be made of this."""
+
+    def described(self) -> dict[str, Any]:
+        """What decides what is trained, as plain values."""
+
+    def trainable(self) -> Any:
+        """A `sudare.neural.training.Trainable`; needs JAX."""
+
 
 class TrainingMethod(Protocol):
     """A way of training a private network. ε and δ are those of a record, in the relation of the facts."""
@@ -75,9 +125,11 @@ class TrainingMethod(Protocol):
         """Layers of weights [inputs, outputs] and biases, from encoded rows and targets (one-hot, or scaled to [−1, 1])."""
 
 
-def flattened(layers: Layers) -> Floats:
-    """All parameters in one vector: each layer's weights, row by row, and then its biases."""
-    return np.concatenate([np.ravel(part).astype(np.float64) for layer in layers for part in layer])
+def flattened(arrays: Any) -> Floats:
+    """All parameters of arrays in a tuple, or tuples of such, in one vector: of layers each one's weights, row by row, and then its biases."""
+    if isinstance(arrays, tuple | list):
+        return np.concatenate([flattened(part) for part in arrays])
+    return np.ravel(arrays).astype(np.float64)
 
 
 def layered(flat: Floats, sizes: Sequence[int]) -> Layers:

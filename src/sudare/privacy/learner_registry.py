@@ -29,6 +29,7 @@ LEARNERS: Final[dict[str, str]] = {
     "PrivateMLPClassifier": "sudare.neural.estimators",
     "PrivateMLPRegressor": "sudare.neural.estimators",
     "PrivateMean": "sudare.statistics.mean",
+    "PrivateNetwork": "sudare.neural.private_network",
     "PrivateQuantiles": "sudare.statistics.quantiles",
     "PrivateRidge": "sudare.linear.estimators",
     "PrivateStandardScaler": "sudare.statistics.standard_scaler",

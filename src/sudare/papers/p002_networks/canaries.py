@@ -21,7 +21,7 @@ from sudare.linear.descent import sampled_multiplier
 from sudare.neural import per_row_clipping as network
 from sudare.neural.dp_sgd import Recipe
 from sudare.neural.seeded_randomness import RunSeed
-from sudare.neural.training import Training, trained_layers
+from sudare.neural.training import FullyConnected, Training, trained
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SeededNoise
@@ -72,7 +72,7 @@ class Trial:
         """The product's training with these numbers."""
         batch = 64 * math.ceil((self.bystanders + self.canaries) / 64)
         recipe = Recipe(self.max_iter, self.sampling_rate, CLIP, LEARNING_RATE, 0.0, batch)
-        return Training(recipe, self.sizes, "cross_entropy", self.noise_multiplier, self.expected_rows)
+        return Training(recipe, self.noise_multiplier, self.expected_rows)
 
 
 @functools.lru_cache(maxsize=16)
@@ -122,7 +122,8 @@ def audit_of_training(trial: Trial, generator: np.random.Generator, confidence: 
     start = ((jnp.zeros(trial.sizes), jnp.zeros(2)),)
     rows = planted(trial, start, generator)
     seed = RunSeed.drawn(SeededNoise(int(generator.integers(2**31))))
-    layers = trained_layers(trial.training(), rows.rows, rows.targets, seed)
+    network_of = FullyConnected(trial.sizes, "cross_entropy")
+    layers = trained(trial.training(), network_of, rows.rows, rows.targets, seed)
     return canary_audit(canary_scores(layers[0][0], rows, start), rows.included, trial.claimed, confidence)
 
 

@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 from sklearn.base import clone
 
 from sudare.errors import InvalidParameter
-from sudare.neural.estimators import NetworkClassifier, NetworkRegressor, PrivateNetwork
+from sudare.neural.estimators import FullyConnectedNetwork, NetworkClassifier, NetworkRegressor
 from sudare.neural.training_methods import Facts, TrainingMethod
 from sudare.papers.p002_networks.anonymizing_first import AnonymizingFirst
 from sudare.papers.p002_networks.approaches import AnonymizedLearning, Clipping, DescentName, LearningFirst
@@ -22,7 +22,7 @@ from sudare.privacy.guarantee import Guarantee
 from sudare.synthesis.synthesizer import EngineName
 
 
-class ApproachTraining(PrivateNetwork):
+class ApproachTraining(FullyConnectedNetwork):
     """A network that is trained by one of the approaches; its options are parameters of the estimator."""
 
     method: ClassVar[type[AnonymizingFirst | LearningFirst | AnonymizedLearning]]

@@ -1,0 +1,345 @@
+"""What the gradients of single rows are made of, for any loss of one row that is written in JAX.
+
+The loss is traced for one row and mapped over rows by JAX: so no row can see another one, whatever the function does with a batch.
+Each array of trained parameters becomes a block (`per_row_clipping.py`). Where the trace shows that an array is used once,
+
+- in a product with a vector of the row, the block is `Outer`: inputs of the product and slopes at its result, and no gradient is formed;
+- as the kernel of a convolution, it is `Formed` as one product of patches and slopes a row, which is far faster than what a mapped gradient
+  is compiled to (a convolution with as many groups as rows).
+
+All other arrays (biases, scales, kernels of attention, whatever is used twice) have their gradients formed by JAX. That the blocks are those of
+the true gradient is needed for learning, not for privacy: norms and sums are of the same numbers (proofs/dp_sgd.md).
+Needs JAX and numpy only.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend import core
+
+from sudare.neural.per_row_clipping import LARGEST_VALUE, Array, Block, Blocks, Formed, Layout, Outer
+
+# (trained arrays, other arrays, one row, its target): the row's loss.
+RowLoss = Callable[[Sequence[Array], Sequence[Array], Array, Array], Array]
+
+# Calls whose inside is looked at as if it stood in the place of the call.
+_CALLS: Final = ("pjit", "jit", "closed_call", "core_call")
+# What could tell one row of another, or something to somebody, though it is mapped over rows.
+_REFUSED: Final = ("custom_vmap_call", "pure_callback", "io_callback", "debug_callback", "debug_print", "outside_call")
+_LARGEST_WINDOW: Final = 16
+# Kernels of so few inputs are multiplied with patches: convolutions of few channels are slow.
+_FEW_INPUTS: Final = 64
+_VIEWS: Final = ("reshape", "squeeze", "expand_dims", "transpose", "copy", "copy_p")
+
+
+def shape_of(shape: Sequence[int], dtype: Any) -> jax.ShapeDtypeStruct:
+    """A shape with a type, for tracing."""
+    made: jax.ShapeDtypeStruct = jax.ShapeDtypeStruct(tuple(shape), dtype)  # type: ignore[no-untyped-call]
+    return made
+
+
+class RowsMeet(Exception):
+    """A function does what mapping over rows does not keep apart."""
+
+
+@dataclass(frozen=True)
+class _View:
+    """A trained array, perhaps in another shape; `undo` leads from the shape back to the array's."""
+
+    leaf: int
+    value: Any
+    undo: Layout = ()
+
+
+@dataclass(frozen=True)
+class Use:
+    """The one use of a trained array that a block is made of: the product's result is `tapped`, and `block` is of operand and slope of one row.
+
+    `operand` and `slope` say how both are arranged for the block. Where `product` is given, it makes the result from the operand and the array.
+    """
+
+    tapped: jax.ShapeDtypeStruct
+    operand: Callable[[Array], Array]
+    slope: Callable[[Array], Array]
+    block: Callable[[Array, Array], Block]
+    product: Callable[[Array, Array], Array] | None = None
+
+
+@dataclass
+class _Walk:
+    """One evaluation of a trace. Without `uses` it finds them; with them it adds `taps` to the results of these products and keeps their operands."""
+
+    uses: dict[int, Use] | None = None
+    taps: dict[int, Array] = field(default_factory=dict)
+    found: dict[int, list[Use | None]] = field(default_factory=dict)
+    operands: dict[int, Array] = field(default_factory=dict)
+
+    def evaluated(self, jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+        """The outputs of a trace."""
+        held: dict[Any, Any] = {}
+        held.update(zip(jaxpr.constvars, constants, strict=True))
+        held.update(zip(jaxpr.invars, arguments, strict=True))
+        for equation in jaxpr.eqns:
+            values = [var.val if isinstance(var, core.Literal) else held[var] for var in equation.invars]
+            if equation.primitive.name in _CALLS:
+                inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
+                results = self.evaluated(inner.jaxpr, inner.consts, values)
+            else:
+                results = self._result(equation, values)
+            held.update(zip(equation.outvars, results, strict=True))
+        return [var.val if isinstance(var, core.Literal) else held[var] for var in jaxpr.outvars]
+
+    def _result(self, equation: Any, values: list[Any]) -> list[Any]:
+        views = [value for value in values if isinstance(value, _View)]
+        use = self.uses.get(views[0].leaf) if len(views) == 1 and self.uses is not None else None
+        if use is not None and equation.primitive.name not in _VIEWS:
+            return [self._tapped(use, views[0], equation, values)]
+        results = _applied(equation, [_plain(value) for value in values])
+        if not views:
+            return results
+        view = views[0]
+        if len(views) == 1 and equation.primitive.name in _VIEWS:
+            return [_View(view.leaf, results[0], (*_undone(equation, view.value), *view.undo))]
+        if self.uses is None:
+            found = _use(equation, values, results[0]) if len(views) == 1 else None
+            for each in views:
+                self.found.setdefault(each.leaf, []).append(found)
+        return results
+
+    def _tapped(self, use: Use, view: _View, equation: Any, values: list[Any]) -> Any:
+        """The result of the product that a block is made of, with its tap; keeps the operand."""
+        operand = use.operand(values[1] if values[0] is view else values[0])
+        self.operands[view.leaf] = operand
+        if use.product is not None:
+            return use.product(operand, view.value) + self.taps[view.leaf]
+        return _applied(equation, [_plain(value) for value in values])[0] + self.taps[view.leaf]
+
+
+@dataclass(frozen=True)
+class RowGradients:
+    """The blocks of a loss: how they are made was found when the loss was traced."""
+
+    jaxpr: Any
+    uses: dict[int, Use]
+    arrays: int
+
+    @classmethod
+    def traced(
+        cls, loss: RowLoss, trained: Sequence[Any], frozen: Sequence[Any], row: Any, target: Any
+    ) -> RowGradients:
+        """From the shapes of everything. Raise RowsMeet where the function does what mapping over rows does not keep apart."""
+        closed = jax.make_jaxpr(loss)(list(trained), list(frozen), row, target)
+        if met := sorted(_names(closed.jaxpr).intersection(_REFUSED)):
+            raise RowsMeet(", ".join(met))
+        walk = _Walk()
+
+        def seen(*given: Array) -> Any:
+            leaves = [_View(place, value) for place, value in enumerate(given[: len(trained)])]
+            return _plain(walk.evaluated(closed.jaxpr, closed.consts, [*leaves, *given[len(trained) :]])[0])
+
+        jax.eval_shape(seen, *trained, *frozen, row, target)
+        uses = {leaf: found[0] for leaf, found in walk.found.items() if len(found) == 1 and found[0] is not None}
+        return cls(closed, uses, len(trained))
+
+    @property
+    def numbers_a_row(self) -> int:
+        """The numbers that one row's forward pass makes, about."""
+        return sum(math.prod(var.aval.shape) for equation in self.jaxpr.jaxpr.eqns for var in equation.outvars)
+
+    def shapes_of_one(self) -> Blocks:
+        """The blocks of one row, as shapes."""
+        given = [shape_of(aval.shape, aval.dtype) for aval in self.jaxpr.in_avals]
+        trained, frozen = given[: self.arrays], given[self.arrays : -2]
+        parts = jax.eval_shape(self._parts_of_one, trained, frozen, *given[-2:])
+        blocks: Blocks = jax.eval_shape(self._blocks_of_one, parts)
+        return blocks
+
+    def compiled(self) -> Callable[..., Blocks]:
+        """A function of (trained arrays, other arrays, rows, targets): what the gradients of all rows are made of, a block for every trained array.
+
+        It is two compiled functions, because a compiler that sees patches and products together arranges the patches for the product, slowly.
+        """
+        parts = jax.jit(jax.vmap(self._parts_of_one, (None, None, 0, 0)))
+        formed = jax.jit(jax.vmap(self._blocks_of_one))
+        return lambda trained, frozen, rows, targets: formed(parts(list(trained), list(frozen), rows, targets))
+
+    def _parts_of_one(self, trained: list[Array], frozen: list[Array], row: Array, target: Array) -> dict[int, Any]:
+        """Of every trained array of one row: the operand and slope of its product, or its gradient."""
+        formed = {leaf: trained[leaf] for leaf in range(self.arrays) if leaf not in self.uses}
+        taps = {leaf: jnp.zeros(use.tapped.shape, use.tapped.dtype) for leaf, use in self.uses.items()}
+
+        def loss(formed: dict[int, Array], taps: dict[int, Array]) -> tuple[Array, dict[int, Array]]:
+            walk = _Walk(self.uses, taps)
+            leaves = [_View(leaf, formed.get(leaf, trained[leaf])) for leaf in range(self.arrays)]
+            outputs = walk.evaluated(self.jaxpr.jaxpr, self.jaxpr.consts, [*leaves, *frozen, row, target])
+            return _plain(outputs[0]), walk.operands
+
+        (gradients, slopes), operands = jax.grad(loss, (0, 1), has_aux=True)(formed, taps)
+        products = {leaf: (operands[leaf], use.slope(slopes[leaf])) for leaf, use in self.uses.items()}
+        parts: dict[int, Any] = jax.tree.map(_finite, {**gradients, **products})
+        return parts
+
+    def _blocks_of_one(self, parts: dict[int, Any]) -> Blocks:
+        def block(leaf: int) -> Block:
+            if leaf in self.uses:
+                return self.uses[leaf].block(*parts[leaf])
+            return Formed(parts[leaf].ravel(), (("reshape", tuple(parts[leaf].shape)),))
+
+        return tuple(map(block, range(self.arrays)))
+
+
+def _finite(values: Array) -> Array:
+    """In 32-bit floats; what is undefined, or larger than a pass over a network should make it, counts as zero."""
+    return jnp.where(jnp.abs(values) <= LARGEST_VALUE, values, 0.0).astype(jnp.float32)
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, _View) else value
+
+
+def _names(jaxpr: Any) -> set[str]:
+    """The names of all primitives of a trace, inner ones included."""
+    inner = [_names(part) for equation in jaxpr.eqns for part in core.jaxprs_in_params(equation.params)]
+    return {equation.primitive.name for equation in jaxpr.eqns}.union(*inner)
+
+
+def _applied(equation: Any, values: list[Any]) -> list[Any]:
+    """The results of one primitive."""
+    if equation.primitive.name == "reduce_window_max" and _is_pooling(equation.params):
+        return [_pooled(values[0], equation.params["window_dimensions"])]
+    parameters, functions = equation.primitive.get_bind_params(equation.params), ()
+    if isinstance(parameters, tuple):
+        # Before JAX 0.9 functions came beside the parameters.
+        functions, parameters = parameters
+    with equation.ctx.manager:
+        results = equation.primitive.bind(*functions, *values, **parameters)
+    return list(results) if equation.primitive.multiple_results else [results]
+
+
+def _is_pooling(given: Any) -> bool:
+    """Whether the windows of a maximum are few enough, beside each other and without padding."""
+    window = given["window_dimensions"]
+    return (
+        tuple(window) == tuple(given["window_strides"])
+        and math.prod(window) <= _LARGEST_WINDOW
+        and all(ends == (0, 0) for ends in map(tuple, given["padding"]))
+        and all(step == 1 for step in (*given["base_dilation"], *given["window_dilation"]))
+    )
+
+
+def _pooled(values: Any, window: Sequence[int]) -> Any:
+    """The largest of each window, as a maximum of slices: its gradient is compiled to far faster code than that of a window on a processor."""
+    ends = [size // side * side for size, side in zip(values.shape, window, strict=True)]
+    corners = itertools.product(*map(range, window))
+    slices = [
+        lax.slice(
+            values,
+            corner,
+            [end - side + first + 1 for end, side, first in zip(ends, window, corner, strict=True)],
+            window,
+        )
+        for corner in corners
+    ]
+    return functools.reduce(lambda first, second: jnp.where(first >= second, first, second), slices)
+
+
+def _undone(equation: Any, before: Any) -> Layout:
+    if equation.primitive.name == "transpose":
+        return (("transpose", tuple(int(place) for place in np.argsort(equation.params["permutation"]))),)
+    return (("reshape", tuple(before.shape)),)
+
+
+def _use(equation: Any, values: list[Any], result: Any) -> Use | None:
+    """What a product with a trained array is for its block; None where the gradient is to be formed by JAX."""
+    place = 0 if isinstance(values[0], _View) else 1
+    if equation.primitive.name == "dot_general":
+        return _vector_product(equation, place, values, result)
+    if equation.primitive.name == "conv_general_dilated" and place == 1:
+        return _convolution(equation, values, result)
+    return None
+
+
+def _vector_product(equation: Any, place: int, values: list[Any], result: Any) -> Use | None:
+    contracted, batched = equation.params["dimension_numbers"]
+    view, other = values[place], values[1 - place]
+    of_view, of_other = contracted[place], contracted[1 - place]
+    shape = view.value.shape
+    inputs = math.prod(shape[axis] for axis in of_view)
+    if any(map(len, batched)) or math.prod(other.shape) != inputs:
+        return None
+    free = [axis for axis in range(len(shape)) if axis not in of_view]
+    order = [*of_view, *free]
+    layout: Layout = (
+        ("reshape", tuple(shape[axis] for axis in order)),
+        ("transpose", tuple(int(axis) for axis in np.argsort(order))),
+        *view.undo,
+    )
+    rest = [axis for axis in range(other.ndim) if axis not in of_other]
+
+    return Use(
+        shape_of(result.shape, result.dtype),
+        lambda operand: operand.transpose(*of_other, *rest).ravel(),
+        jnp.ravel,
+        lambda operand, slope: Outer(operand, slope, layout),
+    )
+
+
+def _convolution(equation: Any, values: list[Any], result: Any) -> Use | None:
+    given, view = equation.params, values[1]
+    if given["feature_group_count"] != 1 or given["batch_group_count"] != 1 or 0 in result.shape:
+        return None
+    of_image, of_kernel, of_result = given["dimension_numbers"]
+    if values[0].shape[of_image[0]] != 1:
+        return None
+    outputs, channels, *sides = (view.value.shape[axis] for axis in of_kernel)
+    # A sum has the axes (sides of the kernel, channels, outputs); these are their places in the kernel.
+    order = [*of_kernel[2:], of_kernel[1], of_kernel[0]]
+    layout: Layout = (
+        ("reshape", (*sides, channels, outputs)),
+        ("transpose", tuple(int(axis) for axis in np.argsort(order))),
+        *view.undo,
+    )
+    sizes = [result.shape[axis] for axis in of_result[2:]]
+
+    def patches(image: Array) -> Array:
+        last = image.transpose(of_image[0], *of_image[2:], of_image[1])[0]
+        spread = [
+            (low, high, step - 1) for (low, high), step in zip(given["padding"], given["lhs_dilation"], strict=True)
+        ]
+        padded = lax.pad(last, jnp.zeros((), last.dtype), [*spread, (0, 0, 0)])
+        steps = (range(0, side * step, step) for side, step in zip(sides, given["rhs_dilation"], strict=True))
+        corners = itertools.product(*steps)
+        return jnp.concatenate(
+            [_strided(padded, corner, sizes, given["window_strides"], channels) for corner in corners], axis=1
+        )
+
+    def product(seen: Array, kernel: Array) -> Array:
+        values = seen @ kernel.transpose(order).reshape(-1, outputs)
+        places = [of_result[0], *of_result[2:], of_result[1]]
+        return values.reshape(1, *sizes, outputs).transpose(tuple(int(axis) for axis in np.argsort(places)))
+
+    return Use(
+        shape_of(result.shape, result.dtype),
+        patches,
+        lambda slope: slope.transpose(of_result[0], *of_result[2:], of_result[1])[0].reshape(-1, outputs),
+        lambda seen, slope: Formed(_finite(jnp.einsum("pi,po->io", seen, slope)).ravel(), layout),
+        product if channels * math.prod(sides) <= _FEW_INPUTS else None,
+    )
+
+
+def _strided(
+    padded: Array, corner: Sequence[int], sizes: Sequence[int], strides: Sequence[int], channels: int
+) -> Array:
+    """What one place of the kernel sees, [places of the result, channels]."""
+    ends = [first + (size - 1) * step + 1 for first, size, step in zip(corner, sizes, strides, strict=True)]
+    return lax.slice(padded, (*corner, 0), (*ends, channels), (*strides, 1)).reshape(-1, channels)
