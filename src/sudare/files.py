@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shlex
@@ -12,7 +13,8 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from sudare.errors import AgreementError, ConsortiumError, IdentityError, SudareError
 
@@ -223,6 +225,33 @@ def held_alone(path: Path) -> Iterator[bool]:
         yield lock.take()
     finally:
         lock.release()
+
+
+class LogFile:
+    """A file that lines are added to, each at once and whole; None takes all and keeps nothing. Nothing is kept back for later."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._handle = os.open("/dev/null" if path is None else path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        self._is_torn = False
+
+    def write(self, text: str, /) -> None:
+        """Add a line; after one that was cut off, on a line of its own. Raise OSError where there is no room for it."""
+        content = (f"\n{text}" if self._is_torn else text).encode()
+        written = os.write(self._handle, content)
+        self._is_torn = written < len(content)
+        if self._is_torn:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._handle)
 
 
 def _unwritable(path: Path, error: OSError) -> AgreementError:

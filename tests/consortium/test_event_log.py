@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.consortium import EventLog
-from sudare.consortium.event_log import EVENTS, FIELDS, LogFile
+from sudare.consortium.event_log import EVENTS, FIELDS
 from sudare.errors import InvalidParameter
+from sudare.files import LogFile
 
 GOOD: dict[str, Any] = {
     "agreement": "a" * 64,

@@ -184,7 +184,7 @@ def faults(module: str, tree: ast.Module) -> list[str]:
             found.append("executing")
         if called.endswith("import_module") and not is_in(module, IMPORTING_ROOMS):
             found.append("importing by name")
-        if called.endswith("optional_package") and not isinstance(node.args[0], ast.Constant):
+        if called.endswith(("optional_package", "loaded_on_use")) and not isinstance(node.args[0], ast.Constant):
             found.append("importing by name")
         if called.endswith("opened_on_use") and not is_written_out(node):
             found.append("importing by name")
@@ -227,6 +227,7 @@ PLANTED = {
     "import numpy as np\nnp.load('a', allow_pickle=True)": "executing",
     "from importlib import import_module\nimport_module('os')": "importing by name",
     "optional_package(name, problem, remedy)": "importing by name",
+    "loaded_on_use(name)": "importing by name",
     "opened_on_use(__name__, names)": "importing by name",
     "opened_on_use(name, {'os': 'system'})": "importing by name",
     "import importlib\nimportlib.import_module('os')": "importing by name",

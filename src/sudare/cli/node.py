@@ -276,8 +276,9 @@ def _started(
 
 def _event_log(own: Member, path: Path | None, stack: ExitStack) -> EventLog:
     """The log of a member's events, to a file and to the command of its own choice."""
-    from sudare.consortium.event_log import EventLog, LogFile
+    from sudare.consortium.event_log import EventLog
     from sudare.consortium.notifications import Notifier
+    from sudare.files import LogFile
 
     stream = stack.enter_context(LogFile(path))
     if not own.notify.command:

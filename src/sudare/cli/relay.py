@@ -102,10 +102,10 @@ def _collecting(
         return
     from sudare.consortium.agreement.identity import Identity
     from sudare.consortium.collector_node import RelayNode
-    from sudare.consortium.event_log import EventLog, LogFile
+    from sudare.consortium.event_log import EventLog
     from sudare.consortium.network.transport.certificates import collector_kit, kit_files
     from sudare.errors import ConsortiumError
-    from sudare.files import held_alone, make_private_folder
+    from sudare.files import LogFile, held_alone, make_private_folder
     from sudare.sums.context import RELAY_NAME
 
     kit_files(collector_kit(kit), "client")

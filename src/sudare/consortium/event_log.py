@@ -7,16 +7,12 @@ fraction but seconds, and no way to hand in an object: what is not on the lists 
 from __future__ import annotations
 
 import datetime
-import errno
 import json
 import math
-import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from pathlib import Path
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from sudare.consortium.agreement.document_fields import NAME
 from sudare.errors import InvalidParameter, every_error
@@ -81,33 +77,6 @@ class Lines(Protocol):
 
     def flush(self) -> object:
         """What was added is there for others to read."""
-
-
-class LogFile:
-    """A file that lines are added to, each at once and whole; None takes all and keeps nothing. Nothing is kept back for later."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._handle = os.open("/dev/null" if path is None else path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        self._is_torn = False
-
-    def write(self, text: str, /) -> None:
-        """Add a line; after one that was cut off, on a line of its own. Raise OSError where there is no room for it."""
-        content = (f"\n{text}" if self._is_torn else text).encode()
-        written = os.write(self._handle, content)
-        self._is_torn = written < len(content)
-        if self._is_torn:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    def flush(self) -> None:
-        """Nothing is kept back."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        os.close(self._handle)
 
 
 class EventLog:
