@@ -54,7 +54,7 @@ CASES = [
     for kind in ("logistic", "svc", "network")
     for schema in (TWO, SCHEMA)
     for encoding in ("scaled", "centred", "binned")
-] + [
+] + [("additive", schema, {"delta": delta}) for schema in (TWO, SCHEMA) for delta in (0.0, 1e-6)] + [
     (kind, schema, {"target": "age" if kind == "never" else "stay", "encoding": "centred"})
     for kind in ("ridge", "network")
     for schema in (TWO,)

@@ -217,6 +217,8 @@ CASES = [
     Case("PrivateLogisticRegression", {**PURE, **LABELLED}, y=labels, can_be_chosen=True),
     Case("PrivateLogisticRegression", {**APPROXIMATE, **LABELLED}, y=labels),
     Case("PrivateLogisticRegression", {**PURE, "schema": WITH_PERSONS}, table, says=PERSONS, can_be_chosen=True),
+    Case("PrivateAdditiveClassifier", {**APPROXIMATE, **LABELLED, "bounds": (-1, 1)}, y=labels),
+    Case("PrivateAdditiveClassifier", {**PURE, "schema": WITH_PERSONS}, table, says=PERSONS, can_be_chosen=True),
     Case("PrivateLinearSVC", {**PURE, **LABELLED, "method": "output"}, y=labels, can_be_chosen=True),
     Case("PrivateLinearSVC", {**APPROXIMATE, **LABELLED, "method": "objective"}, y=labels),
     Case("PrivateRidge", {**PURE, "target_bounds": (0, 110)}, y=ages, can_be_chosen=True),
@@ -465,6 +467,8 @@ def undeclared(case: Case) -> list[Case]:
     if case in NETWORKS:
         return [without]
     columns = {**without.parameters, "schema": WITHOUT_TARGET}
+    if "bounds" in columns:
+        columns["bounds"] = None
     return [without, replace(without, parameters=columns, X=lambda: table()[["age", "height"]])]
 
 

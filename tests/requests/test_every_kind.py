@@ -21,6 +21,7 @@ VALUES: dict[str, dict[str, list[str]]] = {
     "scaler": {"epsilon": ["0.5"]},
     "logistic": {"epsilon": ["0.5"], "target": ["ward"]},
     "svc": {"epsilon": ["0.5"], "target": ["ward"]},
+    "additive": {"epsilon": ["0.5"], "delta": ["1e-6"], "target": ["ward"], "monotone": ["age=increasing"]},
     "ridge": {"epsilon": ["0.5"], "target": ["age"]},
     "gibbs": {"epsilon": ["0.5"], "delta": ["1e-6"], "target": ["ward"]},
     "perturbation": {"epsilon": ["0.5"]},

@@ -128,6 +128,7 @@ CALLS: dict[str, Call] = {
     "GroupedTable": ({"schema": NAMED, "by": ["first"], "mean_of": ["second"], **SEED}, fitted(TABLE)),
     "PrivateHistogram": (WITHIN, fitted(X)),
     "PrivateMean": (WITHIN, fitted(X)),
+    "PrivateAdditiveClassifier": (WITHIN | {"classes": [0, 1]}, fitted(X, LABELS)),
     "PrivateQuantiles": (WITHIN, fitted(X)),
     "PrivateStandardScaler": (WITHIN, fitted(X)),
     "Guarantee": ({"epsilon": 1.0}, as_made),

@@ -22,6 +22,7 @@ _METHOD_PROOFS: Final = {
     "output": ("output", "solver"),
     "descent": ("descent", "gaussian_domination"),
     "mean": ("mean_message",),
+    "boosting": ("additive_boosting",),
     "gibbs": ("gibbs",),
 }
 
@@ -83,6 +84,9 @@ PRODUCTS: Final[Mapping[str, Product]] = {
     "GroupedTable": _statistics(tests=("test_key_selection", "test_quantiles")),
     "LearningFirstClassifier": _PAPER_NETWORK,
     "LearningFirstRegressor": _PAPER_NETWORK,
+    "PrivateAdditiveClassifier": Product(
+        "model", (), ("test_additive_boosting", "test_objective", "test_every_fit", "test_planted_bugs")
+    ),
     "PrivateExponentialWeights": Product(
         "model", ("aggregation",), ("test_private_weights", "test_every_fit"), ("PrivateExponentialWeights",)
     ),

@@ -14,6 +14,7 @@ from sudare.schema import Number
 
 DEFAULT_LEVEL: Final = 0.95
 COEFFICIENTS: Final = "Coefficients are of encoded columns: docs/linear.md says how they are encoded. They have noise in them, and no interval is known for it."
+SHAPES: Final = "Every column adds its shape to the log-odds, here about the mean over its values. Shapes have noise in them, and no interval is known for it."
 _PARTS: Final = ("mean", "sum", "variance", "median", "value")
 
 
@@ -39,6 +40,8 @@ def released_numbers(
         return _of_statistic(release, model, by, level)
     if release.learner == "PrivateStandardScaler":
         return _of_scaler(model)
+    if hasattr(model, "shapes"):
+        return _of_additive_model(model)
     if hasattr(model, "coef_"):
         return _of_linear_model(model)
     if hasattr(model, "hidden_layer_sizes"):
@@ -119,6 +122,18 @@ def _of_linear_model(model: Any) -> ReleasedNumbers:
     table: dict[str, list[Any]] = {} if labels is None else {"class": [one for one in labels for _ in terms]}
     table |= {"term": terms * len(rows), "coefficient": [value for line in rows for value in line]}
     return ReleasedNumbers(table, notes=(COEFFICIENTS,), measured="coefficient", labels=tuple(table)[:-1])
+
+
+def _of_additive_model(model: Any) -> ReleasedNumbers:
+    labels = _labels(model, len(model.parameters_)) or []
+    table: dict[str, list[Any]] = {"class": [], "column": [], "value": [], "log_odds": []}
+    for place, label in enumerate(labels):
+        for name, shape in model.shapes(place).items():
+            table["class"] += [label] * len(shape.bins)
+            table["column"] += [name] * len(shape.bins)
+            table["value"] += shape.bins
+            table["log_odds"] += shape.values.tolist()
+    return ReleasedNumbers(table, notes=(SHAPES,), measured="log_odds", labels=("class", "column", "value"))
 
 
 def _labels(model: Any, outputs: int) -> list[str] | None:

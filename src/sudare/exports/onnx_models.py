@@ -45,7 +45,16 @@ def _linear_scores(graph: Graph, matrix: str, model: Any) -> str:
     coefficients = np.atleast_2d(model.coef_).astype(np.float64)
     intercepts = np.atleast_1d(model.intercept_).astype(np.float64)
     product = graph.node("MatMul", matrix, graph.constant(np.ascontiguousarray(coefficients.T)))
-    return graph.node("Add", product, graph.constant(intercepts))
+    scores = graph.node("Add", product, graph.constant(intercepts))
+    return _unclipped(graph, scores) if getattr(model, "method_", "") == "boosting" else scores
+
+
+def _unclipped(graph: Graph, sums: str) -> str:
+    """`additive_classifier.unclipped_log_odds`: ±(|s| + log(1 + e^−|s|) − log 2)."""
+    size = graph.node("Abs", sums)
+    rest = graph.node("Add", graph.constant(np.float64(1)), graph.node("Exp", graph.node("Neg", size)))
+    grown = graph.node("Add", size, graph.node("Log", rest))
+    return graph.node("Mul", graph.node("Sign", sums), graph.node("Sub", grown, graph.constant(np.float64(np.log(2)))))
 
 
 def _network_scores(graph: Graph, matrix: str, model: Any) -> str:

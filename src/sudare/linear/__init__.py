@@ -1,5 +1,6 @@
-"""Private linear models: logistic regression, linear classification with a smoothed hinge, and ridge regression."""
+"""Private linear models: logistic regression, linear classification with a smoothed hinge, ridge regression, and additive models."""
 
+from sudare.linear.additive_classifier import PrivateAdditiveClassifier
 from sudare.linear.estimators import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 
-__all__ = ["PrivateLinearSVC", "PrivateLogisticRegression", "PrivateRidge"]
+__all__ = ["PrivateAdditiveClassifier", "PrivateLinearSVC", "PrivateLogisticRegression", "PrivateRidge"]

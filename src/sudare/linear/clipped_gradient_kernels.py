@@ -63,6 +63,22 @@ def add_clipped_at(
 
 
 @compiled()
+def add_weighted_at(
+    total: Floats, positions: Positions, slopes: Floats, weights: Floats, slope_grid: float, clip: float
+) -> None:
+    """The same for rows with a public whole number in place of each one; the clip is that of slope times whole numbers."""
+    for row in range(len(positions)):
+        square = 0.0
+        for column in range(positions.shape[1]):
+            square += weights[positions[row, column]] * weights[positions[row, column]]
+        factor = shortening(slopes[row], square, 1.0, clip)
+        for output in range(slopes.shape[1]):
+            slope = np.trunc(slopes[row, output] * factor / slope_grid)
+            for column in range(positions.shape[1]):
+                total[output, positions[row, column]] += slope * weights[positions[row, column]]
+
+
+@compiled()
 def shortening(slopes: Floats, square: float, row_grid: float, clip: float) -> float:
     """What a row's slopes are multiplied by, so that they and the row have a product of norm at most the clip, rounding included."""
     length = math.sqrt(square) * (row_grid * (1 + 2.0**-40))

@@ -22,6 +22,7 @@ LEARNERS: Final[dict[str, str]] = {
     "GroupedTable": "sudare.statistics.grouped_table",
     "LearningFirstClassifier": "sudare.papers.p002_networks.estimators",
     "LearningFirstRegressor": "sudare.papers.p002_networks.estimators",
+    "PrivateAdditiveClassifier": "sudare.linear.additive_classifier",
     "PrivateExponentialWeights": "sudare.experts.private_weights",
     "PrivateHistogram": "sudare.statistics.histogram",
     "PrivateLinearSVC": "sudare.linear.estimators",

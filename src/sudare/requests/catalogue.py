@@ -145,6 +145,10 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             _statistic("scaler", "PrivateStandardScaler", "Means and standard deviations, to scale columns with"),
             _model("logistic", "Logistic regression: the probability of each class", label="PrivateLogisticRegression"),
             _model("svc", "Linear classifier with a smoothed hinge loss", label="PrivateLinearSVC"),
+            _model(
+                "additive", "Additive classifier: a shape for every column, whose sum tells the probability of each class",
+                label="PrivateAdditiveClassifier",
+            ),
             _model("ridge", "Ridge regression of a number", number="PrivateRidge"),
             _model(
                 "gibbs", "One draw from a Gibbs posterior: of a classifier, a regression, or means where there is no target",

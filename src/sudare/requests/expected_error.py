@@ -164,7 +164,7 @@ _MODEL: Final = (
     "More rows, a larger ε and fewer columns make it better."
 )
 _WORDS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("logistic", "svc", "ridge", "gibbs", "network"), _MODEL),
+    **dict.fromkeys(("logistic", "svc", "additive", "ridge", "gibbs", "network"), _MODEL),
     **dict.fromkeys(("mean", "histogram", "table", "quantiles", "scaler"), _NO_ROWS),
     "perturbation": "A single perturbed row says little; how far a reconstructed distribution is off depends on the records, and `sudare reconstruct` tells it with intervals.",
     "synthesis": "How far counts of synthetic rows are off depends on which pairs of columns are chosen; the release tells it for the counts that were made.",

@@ -28,6 +28,10 @@ WORDS: Final[dict[str, FieldWords]] = {
     "quantiles": FieldWords("--quantile", "Which quantile, the median (0.5) if none is given."),
     "intervals": FieldWords("--intervals", "Whether quantiles come with intervals."),
     "bins": FieldWords("--bins", "In how many equal bins a number is counted, or the edges of its bins."),
+    "max_bins": FieldWords(
+        "--max-bins", "Into how many equal bins the range of a number is cut, beside its declared bins."
+    ),
+    "monotone": FieldWords("--monotone", "A column whose shape must go one way: increasing or decreasing.", "number"),
     "regularization": FieldWords("--regularization", "Λ of the penalty; a public rule chooses it where none is given."),
     "smoothing": FieldWords("--smoothing", "How wide the corner of the hinge loss is rounded."),
     "residual_cap": FieldWords("--residual-cap", "The largest residual that counts, in halves of the target's range."),

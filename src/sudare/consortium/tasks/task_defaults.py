@@ -45,6 +45,13 @@ LEARNER_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         "GibbsLogisticRegression": {**_LINEAR, **_DRAWS, "classes": None, "sampler": "auto", "radius": None},
         "GibbsMean": {**_DRAWS, "bounds": None, "prior_scale": 1.0, "radius": None},
         "GibbsRidge": {**_LINEAR, **_DRAWS, "target_bounds": None, "radius": None},
+        "PrivateAdditiveClassifier": {
+            "bounds": None,
+            "max_bins": None,
+            "monotone": None,
+            "classes": None,
+            "cluster": None,
+        },
         "PrivateHistogram": {"bounds": None, "bins": 10, "neighbours": "replace-one", "cluster": None},
         "PrivateLinearSVC": {**_LINEAR, **_METHOD, "smoothing": 0.5, "classes": None},
         "PrivateLogisticRegression": {**_LINEAR, **_METHOD, "classes": None},

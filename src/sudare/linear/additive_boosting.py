@@ -1,0 +1,288 @@
+"""(ε, δ)-DP additive models by boosting on noisy histograms, replace-one rows. Proof: proofs/additive_boosting.md.
+
+A row has one bin in every column. First the rows in each bin are counted, with noise. Then every step adds up, in each bin, what its rows would correct, with
+noise that is the larger the more rows a bin has: the noise of a step is as large beside a bin's rows in a rare bin as in a common one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.isotonic import isotonic_regression
+
+from sudare.array_types import Floats
+from sudare.errors import InvalidParameter
+from sudare.frames.rows import BLOCK_ROWS, Rows
+from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
+from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within, rounded_up, rounded_up_root
+from sudare.privacy.mechanisms import power_of_two_below
+from sudare.privacy.noise import NoiseSource
+from sudare.privacy.release_content import on_grid
+
+_SUM_BITS: Final = 52
+_NOISE_BITS: Final = 30
+# Weights of bins are whole multiples of 2⁻¹⁰, from ¼ to 2¹⁰; the average one is about 1.
+WEIGHT_STEPS: Final = 2.0**10
+_LEAST_WEIGHT: Final = 2.0**8
+_LARGEST_WEIGHT: Final = 2.0**20
+# From so many rows times μ on slopes are clipped at the recipe's clip, and below at half of it at least.
+LARGE_SIGNAL: Final = 4000.0
+# How large the log-odds of all rows together are thought to be.
+CONSTANT_SCALE: Final = 1.5
+# A bin with less signal than this beside its noise keeps a shape of nearly zero.
+_LEAST_RATIO: Final = 1e-3
+# Noise of 61 bits is the most that a sum of whole numbers takes.
+_MOST_STEPS: Final = 2.0**61
+
+
+@dataclass(frozen=True)
+class BoostingRecipe:
+    """Public numbers of a boosting run; `benchmarks.additive_boosting` chose them.
+
+    `rate` is that of one column: the more columns move at once, the less each. `clip` is in units of a slope, `count_share` the part of μ² for counts,
+    `shape_scale` how large the log-odds of a bin are thought to be, `curvature` that of a typical row.
+    """
+
+    steps: int = 40
+    rate: float = 0.55
+    momentum: float = 0.8
+    averaged: int = 20
+    clip: float = 0.5
+    count_share: Fraction = Fraction(1, 16)
+    shape_scale: float = 0.5
+    curvature: float = 0.125
+
+
+@dataclass(frozen=True)
+class AdditiveBoosting(LinearMechanism):
+    """(ε, δ)-DP shapes of an additive model by boosting on noisy histograms, replace-one rows. Proof: proofs/additive_boosting.md.
+
+    `sizes` are the bins of each column, `directions` how its shape must go: 1 up, −1 down, 0 either way. The first `ordered` bins of a column are in
+    order; a bin of missing values comes after them.
+    """
+
+    facts: Facts
+    epsilon: float
+    delta: float
+    sizes: tuple[int, ...]
+    directions: tuple[int, ...] = ()
+    ordered: tuple[int, ...] = ()
+    recipe: BoostingRecipe = BoostingRecipe()
+
+    def __post_init__(self) -> None:
+        counts, sums = self.facts.rows / self._count_grid, 2.0**_SUM_BITS * self._finer
+        if max(counts, sums) > _MOST_STEPS or not 2.0**-300 < self._deviation < 2.0**300:
+            raise InvalidParameter(
+                "So many rows with so little noise do not fit into 64 bits.", "Use a smaller epsilon or delta."
+            )
+
+    @property
+    def columns(self) -> int:
+        """d: a row has so many bins."""
+        return len(self.sizes)
+
+    @cached_property
+    def _clip(self) -> float:
+        """C: the largest norm of what a row adds to a weighted sum; the more noise, the smaller, as in plain descent."""
+        signal = gaussian_mu_within(self.epsilon, self.delta) * self.facts.rows / self.facts.rows_per_unit
+        share: float = self.recipe.clip * min(1.0, max(0.5, math.sqrt(math.sqrt(signal / LARGE_SIGNAL))))
+        return share * math.sqrt(self.columns)
+
+    @cached_property
+    def count_deviation(self) -> float:
+        """σ of the noise on counts: a replaced row leaves a bin of every column and enters another."""
+        moved = Fraction(rounded_up_root(2 * self.columns / self.recipe.count_share)) * self.facts.rows_per_unit
+        return rounded_up(moved / Fraction(gaussian_mu_within(self.epsilon, self.delta)))
+
+    @cached_property
+    def _deviation(self) -> float:
+        """σ of the noise on weighted sums: all steps together have what the counts leave of μ²."""
+        root = rounded_up_root(self.recipe.steps / (1 - self.recipe.count_share))
+        moved = Fraction(2 * self._clip) * self.facts.rows_per_unit * Fraction(root)
+        return rounded_up(moved / Fraction(gaussian_mu_within(self.epsilon, self.delta)))
+
+    @cached_property
+    def _slope_grid(self) -> float:
+        """A power of two such that sums of all rows stay within 52 bits."""
+        return 2 * power_of_two_below(self.facts.rows * self._clip * WEIGHT_STEPS * 2.0**-_SUM_BITS)
+
+    @cached_property
+    def _noise_grid(self) -> float:
+        """Grid of the noisy sums: that of the sums, or finer where the noise needs it."""
+        return min(self._slope_grid / WEIGHT_STEPS, power_of_two_below(self._deviation) * 2.0**-_NOISE_BITS)
+
+    @property
+    def _finer(self) -> float:
+        return self._slope_grid / WEIGHT_STEPS / self._noise_grid
+
+    @cached_property
+    def _count_grid(self) -> float:
+        return min(1.0, power_of_two_below(self.count_deviation) * 2.0**-_NOISE_BITS)
+
+    @cached_property
+    def _scales_in_steps(self) -> tuple[float, float]:
+        """σ of counts and of sums in steps of their grids."""
+        pairs = (self.count_deviation, self._count_grid), (self._deviation, self._noise_grid)
+        counts, sums = (rounded_up(Fraction(deviation) / Fraction(grid)) for deviation, grid in pairs)
+        return counts, sums
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Gaussian: counts and steps compose as one."""
+        counts, sums = map(Fraction, self._scales_in_steps)
+        numbers = self.recipe.steps * self.facts.outputs * self.facts.width
+        return gaussian_cost(self.epsilon, self.delta, self.facts.width / (24 * counts**2) + numbers / (24 * sums**2))
+
+    @property
+    def averaged_deviation(self) -> float:
+        """σ of the noise on weighted sums, averaged over all steps."""
+        return self._deviation / math.sqrt(self.recipe.steps)
+
+    @property
+    def noise_scale(self) -> float:
+        """Standard deviation that the noise alone gives a parameter of a bin of average size and weight, without a penalty."""
+        return self.averaged_deviation * self.facts.width / (self.facts.rows * self.columns * self.recipe.curvature)
+
+    @property
+    def grid(self) -> float:
+        """A power of two far below the noise."""
+        return public_grid(self.noise_scale)
+
+    def noisy_counts(self, rows: Rows, source: NoiseSource) -> Floats:
+        """How many rows each bin has, with noise."""
+        whole = rows.total(partial(_counted, self.facts.width))
+        steps = whole * round(1 / self._count_grid)
+        return source.gaussian(steps, self._scales_in_steps[0]).astype(np.float64) * self._count_grid
+
+    def weighted_sum(self, rows: Rows, parameters: Floats, weights: Floats) -> Floats:
+        """Σ slope·weight over the rows of each bin, a row's vector no longer than C; whole multiples of the slopes' grid, exact."""
+        return rows.total(partial(self._of_block, parameters, weights))
+
+    def _of_block(self, parameters: Floats, weights: Floats, positions: NDArray[Any], targets: Floats) -> Floats:
+        from sudare.linear.clipped_gradient_kernels import add_weighted_at, scores_at
+
+        total = np.zeros(parameters.shape)
+        for start in range(0, len(positions), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            bins = np.ascontiguousarray(positions[part])
+            slopes = self.facts.loss.slope(scores_at(bins, parameters), targets[part])
+            add_weighted_at(total, bins, slopes, weights, self._slope_grid, self._clip * WEIGHT_STEPS)
+        return total
+
+    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
+        """Parameters after all steps from zero, averaged over the last ones, on the grid. Rows are positions of ones with targets."""
+        counts = self.noisy_counts(rows, source)
+        walk = BoostingWalk(self, counts)
+        for _ in range(self.recipe.steps):
+            whole = self.weighted_sum(rows, walk.ahead, walk.weights).astype(np.int64) * round(self._finer)
+            noisy = source.gaussian(whole.ravel(), self._scales_in_steps[1]).astype(np.float64) * self._noise_grid
+            walk.take(noisy.reshape(walk.average.shape))
+        return on_grid(walk.average, self.grid)
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """The parameters as one vector, from a matrix of positions with the targets as last columns."""
+        outputs = self.facts.outputs
+        positions = values[:, :-outputs].astype(np.uint32)
+        return self.fitted(Rows.held(positions, values[:, -outputs:]), source).ravel()
+
+
+class BoostingWalk:
+    """From noisy counts and sums to shapes: post-processing, with public numbers only. Every step moves all columns at once, and a constant."""
+
+    def __init__(self, mechanism: AdditiveBoosting, counts: Floats) -> None:
+        self._mechanism, self._recipe = mechanism, mechanism.recipe
+        self._bin_rows = likely_bin_rows(mechanism, counts)
+        ratios = signal_ratios(mechanism, self._bin_rows)
+        self.weights = whole_weights(mechanism, self._bin_rows, ratios)
+        self._curvatures = self._recipe.curvature * self._bin_rows
+        self._penalties = self._curvatures / np.maximum(ratios, _LEAST_RATIO)
+        # The sums of every column add up to the sum over all rows: the less noise they have together, the more a column counts.
+        starts, sizes = np.cumsum((0, *mechanism.sizes[:-1])), np.array(mechanism.sizes)
+        precisions = 1 / np.add.reduceat(self.weights**-2, starts)
+        self._of_total = np.repeat(precisions / precisions.sum(), sizes)[:, np.newaxis]
+        curvature = self._recipe.curvature * mechanism.facts.rows
+        total_variance = mechanism.averaged_deviation**2 / (precisions.sum() * WEIGHT_STEPS**-2)
+        self._constant_curvature, self._constant_penalty = curvature, total_variance / (curvature * CONSTANT_SCALE**2)
+        shape = mechanism.facts.outputs, mechanism.facts.width
+        self._shapes, self._shape_velocity = np.zeros(shape), np.zeros(shape)
+        self._constant, self._constant_velocity = np.zeros((shape[0], 1)), np.zeros((shape[0], 1))
+        self.average, self._taken = np.zeros(shape), 0
+
+    @property
+    def ahead(self) -> Floats:
+        """Where the next sum is wanted (Nesterov)."""
+        momentum = self._recipe.momentum
+        shapes = self._shapes + momentum * self._shape_velocity
+        return shapes + (self._constant + momentum * self._constant_velocity) / self._mechanism.columns
+
+    def take(self, noisy: Floats) -> None:
+        """Go a step, from a noisy weighted sum at `ahead`."""
+        recipe, mechanism = self._recipe, self._mechanism
+        rate, momentum = recipe.rate / mechanism.columns, recipe.momentum
+        sums = noisy / (self.weights / WEIGHT_STEPS)
+        slopes = sums + self._penalties * (self._shapes + momentum * self._shape_velocity)
+        self._shape_velocity = momentum * self._shape_velocity - rate * slopes / (self._curvatures + self._penalties)
+        total = sums @ self._of_total
+        total = total + self._constant_penalty * (self._constant + momentum * self._constant_velocity)
+        step = rate * total / (self._constant_curvature + self._constant_penalty)
+        self._constant_velocity = momentum * self._constant_velocity - step
+        self._shapes = monotone(self._shapes + self._shape_velocity, mechanism, self._bin_rows)
+        self._constant = self._constant + self._constant_velocity
+        self._taken += 1
+        if self._taken > recipe.steps - recipe.averaged:
+            place = self._shapes + self._constant / mechanism.columns
+            self.average = self.average + place / recipe.averaged
+
+
+def likely_bin_rows(mechanism: AdditiveBoosting, counts: Floats) -> Floats:
+    """How many rows each bin has, likely: noisy counts drawn towards equal ones by as much as they are noise."""
+    sizes = np.array(mechanism.sizes)
+    equal = np.repeat(mechanism.facts.rows / sizes, sizes)
+    kept = equal**2 / (equal**2 + mechanism.count_deviation**2)
+    return np.maximum(kept * counts + (1 - kept) * equal, kept * mechanism.count_deviation)
+
+
+def signal_ratios(mechanism: AdditiveBoosting, bin_rows: Floats) -> Floats:
+    """Squared size of a usual shape over that of the noise, for each bin, as weights will make it: K·rows − 1, or 0 where that is negative.
+
+    Of all weights with which a typical row has a norm of √d these make the most of the shapes known. K is found by sorting.
+    """
+    recipe, facts = mechanism.recipe, mechanism.facts
+    usual = recipe.curvature * recipe.shape_scale
+    variance = mechanism.averaged_deviation**2
+    spent = mechanism.columns * facts.rows * usual**2 / variance
+    needs = np.sort(1 / bin_rows)
+    levels = (spent + np.cumsum(needs)) / np.arange(1, len(needs) + 1)
+    level = levels[np.flatnonzero(levels > needs)[-1]]
+    return np.asarray(np.maximum(level * bin_rows - 1, 0.0))
+
+
+def whole_weights(mechanism: AdditiveBoosting, bin_rows: Floats, ratios: Floats) -> Floats:
+    """A whole number for every bin, in steps of 2⁻¹⁰: the weight with which its sum has that ratio of signal to noise."""
+    usual = mechanism.recipe.curvature * mechanism.recipe.shape_scale
+    weights = np.sqrt(ratios) * mechanism.averaged_deviation / (usual * bin_rows)
+    return np.clip(np.floor(weights * WEIGHT_STEPS), _LEAST_WEIGHT, _LARGEST_WEIGHT)
+
+
+def monotone(parameters: Floats, mechanism: AdditiveBoosting, sizes: Floats) -> Floats:
+    """The nearest parameters, bins weighted by their sizes, that go where `directions` say."""
+    if not any(mechanism.directions):
+        return parameters
+    found, start = parameters.copy(), 0
+    for size, ordered, direction in zip(mechanism.sizes, mechanism.ordered, mechanism.directions, strict=True):
+        if direction:
+            part = slice(start, start + ordered)
+            for line in found:
+                line[part] = isotonic_regression(line[part], sample_weight=sizes[part], increasing=direction > 0)
+        start += size
+    return found
+
+
+def _counted(width: int, positions: NDArray[Any], targets: Floats) -> NDArray[np.int64]:
+    return np.bincount(positions.ravel(), minlength=width).astype(np.int64)
