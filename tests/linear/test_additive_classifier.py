@@ -31,7 +31,7 @@ def table(rows=4000):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return PrivateAdditiveClassifier(1.0, 1e-6, schema=SCHEMA, random_state=0).fit(table())
+    return PrivateAdditiveClassifier(3.0, 1e-6, schema=SCHEMA, random_state=0).fit(table())
 
 
 def test_shapes_are_found_and_probabilities_mean_something(fitted):
