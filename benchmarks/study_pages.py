@@ -5,7 +5,7 @@
 
 A page asks for a table by a line `<!-- study 000: TITLE OF THE TABLE -->`, for those of its rows that begin with a text by `<!-- study 000: TITLE OF THE TABLE, only "TEXT" -->`,
 and for the errata of a paper by `<!-- errata 000 -->`; everything from there to `<!-- end of study -->` or `<!-- end of errata -->` is written anew from docs/papers/000.json.
-Steps on a GPU are those of benchmarks/gpu_results.jsonl.
+Steps on a GPU are those of benchmarks/gpu_results.jsonl, and those of networks with convolutions those of benchmarks/gpu_images.jsonl.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ DOCS: Final = ROOT / "docs"
 RESULTS: Final = DOCS / "papers"
 GPU_STEPS: Final = ROOT / "benchmarks" / "gpu_results.jsonl"
 GPU_PART: Final = "steps on a GPU"
+GPU_IMAGES: Final = ROOT / "benchmarks" / "gpu_images.jsonl"
+GPU_IMAGES_PART: Final = "steps with convolutions on a GPU"
 TABLE: Final = re.compile(
     r'(<!-- study (?P<name>\w+): (?P<title>[^\n]+?)(, only "(?P<only>[^\n]+?)")? -->\n).*?(<!-- end of study -->)',
     re.DOTALL,
@@ -80,7 +82,10 @@ def filled(page: str) -> str:
         lambda found: f"{found[1]}\n{study_table(found['name'], found['title'], found['only'])}\n\n{found[6]}", page
     )
     page = ERRATA.sub(lambda found: f"{found[1]}\n{errata_table(found['name'])}\n\n{found[3]}", page)
-    return with_part(page, GPU_PART, gpu_table()) if f"<!-- {GPU_PART}: " in page else page
+    for part, table in ((GPU_PART, gpu_table), (GPU_IMAGES_PART, gpu_image_table)):
+        if f"<!-- {part}: " in page:
+            page = with_part(page, part, table())
+    return page
 
 
 def gpu_table() -> str:
@@ -93,6 +98,27 @@ def gpu_table() -> str:
     return markdown_table(
         ["hidden layers", "batch", "ordinary step, ms", "private step, ms", "private ÷ ordinary"], rows
     )
+
+
+def gpu_image_table() -> str:
+    """Steps of a network with convolutions: ours, and then Opacus's on the same images; a line that names the device comes before each."""
+    steps = [step for step in map(json.loads, GPU_IMAGES.read_text("utf-8").splitlines()) if "batch" in step]
+    theirs = {(step["side"], step["batch"]): step for step in steps if "hooks_ms" in step}
+    rows = []
+    for step in (each for each in steps if "private_ms" in each):
+        peer = theirs[step["side"], step["batch"]]
+        shown = (step["ordinary_ms"], step["private_ms"], peer["hooks_ms"], peer["ghost_ms"])
+        least = min(peer["hooks_ms"], peer["ghost_ms"]) / step["private_ms"]
+        rows.append([f"{step['side']}×{step['side']}", f"{step['batch']:,}", *(f"{ms:.3g}" for ms in (*shown, least))])
+    heads = [
+        "images",
+        "batch",
+        "ordinary step, ms",
+        "private step, ms",
+        "Opacus, hooks, ms",
+        "Opacus, ghost clipping, ms",
+    ]
+    return markdown_table([*heads, "its quicker one ÷ ours"], rows)
 
 
 def main() -> None:

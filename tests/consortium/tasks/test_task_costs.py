@@ -22,8 +22,8 @@ from sudare.schema import Number, Person, Schema
 from tests.consortium.clinics import SCHEMA, patients
 
 TARGET = Schema({"age": Number(0.0, 100.0), "pressure": Number(80.0, 200.0)}, target="pressure")
-# What text cannot describe (a loss, released files), tables and quantiles of one member's own rows, and what is in papers: for own data.
-NO_TASK = {"GibbsPosterior", "GroupedTable", "PrivateExponentialWeights", "PrivateQuantiles"} | {
+# What text cannot describe (a loss, a function, released files), tables and quantiles of one member's own rows, and what is in papers: for own data.
+NO_TASK = {"GibbsPosterior", "GroupedTable", "PrivateExponentialWeights", "PrivateNetwork", "PrivateQuantiles"} | {
     name for name, module in LEARNERS.items() if module.startswith("sudare.papers.")
 }
 NAMED = {"epsilon", "delta", "schema", "account", "random_state"}
