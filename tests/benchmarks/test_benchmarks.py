@@ -34,6 +34,7 @@ TINY: dict[str, dict[str, int | float]] = {
     "graphical_lasso": {"variables": 8, "rows": 50, "penalty": 0.1, "tolerance_of_peer": 0.05, "blocks": 2},
     "graphical_lasso_warm": {"variables": 8, "rows": 50, "penalty": 0.1, "tolerance_of_peer": 0.05},
     "network_step": {"batch": 8, "inputs": 3, "width": 4},
+    "convolution_step": {"batch": 4, "side": 4, "channels": 2, "width": 3},
     "network_epoch": {"rows": 30, "batch": 8, "inputs": 3, "width": 4},
     "expectation_maximisation": {"rows": 50, "columns": 2, "patterns": 2, "iterations": 1, "bits": 32},
     **{
