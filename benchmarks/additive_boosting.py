@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
-from benchmarks.panel.split import tables
+from benchmarks.panel.tuning_and_judging import tables
 from sudare.linear import PrivateAdditiveClassifier, PrivateLogisticRegression
 from sudare.linear.additive_boosting import BoostingRecipe
 from sudare.papers.adult import ADULT_SCHEMA, with_known_columns
@@ -74,7 +74,7 @@ def choose(epsilons: tuple[float, ...] = (0.5, 1.0, 3.0), seeds: int = 2, most_r
         for epsilon in epsilons:
             here: dict[str, list[Any]] = {name: [] for name in found}
             for seed in range(seeds):
-                fit, test = table.halves(seed, most_rows)
+                fit, test = table.fit_and_test(seed, most_rows)
                 options: dict[str, Any] = {"epsilon": epsilon, "schema": table.schema, "random_state": seed}
                 models = {name: made(recipe, **options) for name, recipe in TRIED.items()}
                 models["logistic, binned"] = PrivateLogisticRegression(delta=DELTA, encoding="binned", **options)

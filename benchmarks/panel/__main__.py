@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.panel import linear_claims
-from benchmarks.panel.split import Half
+from benchmarks.panel.tuning_and_judging import Half
 
 RESULTS: Final = Path(__file__).resolve().parent.parent / "panel.json"
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "panel.md"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
-from benchmarks.panel.panel_table import PanelTable, generator_of, labels_from_scores, numbered
+from benchmarks.panel.table_definition import PanelTable, generator_of, labels_from_scores, numbered
 from sudare.schema import Category, Label, Number, Schema
 
 LABEL = Label((0, 1))

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.panel.panel_table import PanelTable
-from benchmarks.panel.split import Half, tables
+from benchmarks.panel.table_definition import PanelTable
+from benchmarks.panel.tuning_and_judging import Half, tables
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
 from sudare.linear.method_choice import METHODS
 
@@ -70,7 +70,7 @@ def classification(half: Half) -> list[Row]:
         for method in _methods(delta):
             found = []
             for seed in range(REPETITIONS):
-                fit, test = table.halves(seed, MOST_ROWS)
+                fit, test = table.fit_and_test(seed, MOST_ROWS)
                 model = PrivateLogisticRegression(
                     epsilon, delta, schema=table.schema, encoding=encoding, method=method, random_state=seed
                 ).fit(fit)
@@ -90,7 +90,7 @@ def ridge(half: Half) -> list[Row]:
         for encoding in ("centred", "binned"):
             scores = []
             for seed in range(REPETITIONS):
-                fit, test = table.halves(seed, MOST_ROWS)
+                fit, test = table.fit_and_test(seed, MOST_ROWS)
                 model = PrivateRidge(epsilon, delta, schema=table.schema, encoding=encoding, random_state=seed).fit(fit)  # type: ignore[arg-type]
                 answers = model.predict(test)
                 row["outside"] += int(((answers < facts.low) | (answers > facts.high)).sum())

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.mixture import GaussianMixture
 
-from benchmarks.panel.plants import PLANTS, SIZES, Floats, Half, Member, Plant
+from benchmarks.panel.simulated_plants import PLANTS, SIZES, Floats, Half, Member, Plant
 from sudare.dictionary import PatternDictionary
 
 _EPSILON: Final = 3.0

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 
-from benchmarks.panel.panel_table import PanelTable
+from benchmarks.panel.table_definition import PanelTable
 from sudare.papers.adult import ADULT_SCHEMA, with_known_columns
 from sudare.papers.datasets import data
 from sudare.schema import Category, Label, Number, Schema

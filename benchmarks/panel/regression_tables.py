@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from benchmarks.panel.panel_table import Floats, PanelTable, generator_of, numbered
+from benchmarks.panel.table_definition import Floats, PanelTable, generator_of, numbered
 from sudare.schema import Number, Schema
 
 Shape = Callable[[Floats], Floats]

@@ -5,26 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.panel import split
-from benchmarks.panel.columns import COLUMNS, PanelColumn
-from benchmarks.panel.panel_table import PanelTable
+from benchmarks.panel import tuning_and_judging
+from benchmarks.panel.number_columns import COLUMNS, PanelColumn
+from benchmarks.panel.table_definition import PanelTable
 from sudare.schema import Category, Label, Number
 
 OF_A_FOLDER = ("adult", "adult hours", "adult age", "adult hours-per-week", "pima", "pima glucose")
-TABLES = [table for table in split.ALL_TABLES if table.name not in OF_A_FOLDER]
+TABLES = [table for table in tuning_and_judging.ALL_TABLES if table.name not in OF_A_FOLDER]
 
 
 def test_every_table_and_column_belongs_to_one_half() -> None:
-    named = [thing.name for thing in (*split.ALL_TABLES, *COLUMNS)]
+    named = [thing.name for thing in (*tuning_and_judging.ALL_TABLES, *COLUMNS)]
     assert len(set(named)) == len(named) >= 25
-    assert set(named) == split.TUNING | split.JUDGING
-    assert not split.TUNING & split.JUDGING
+    assert set(named) == tuning_and_judging.TUNING | tuning_and_judging.JUDGING
+    assert not tuning_and_judging.TUNING & tuning_and_judging.JUDGING
 
 
 def test_halves_are_read_by_target() -> None:
-    both = {*split.tables("judging", "label"), *split.tables("judging", "number")}
-    assert both == set(split.tables("judging"))
-    assert {column.name for column in split.columns("tuning")} < split.TUNING
+    both = {*tuning_and_judging.tables("judging", "label"), *tuning_and_judging.tables("judging", "number")}
+    assert both == set(tuning_and_judging.tables("judging"))
+    assert {column.name for column in tuning_and_judging.columns("tuning")} < tuning_and_judging.TUNING
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
@@ -40,7 +40,7 @@ def test_rows_are_the_same_at_every_call_and_as_declared(table: PanelTable) -> N
         else:
             assert isinstance(facts, Category | Label)
             assert set(frame[name]) <= set(facts.levels)
-    fit, test = table.halves(0, most_rows=150)
+    fit, test = table.fit_and_test(0, most_rows=150)
     assert len(fit) + len(test) == 150
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.panel import plants_judged
-from benchmarks.panel.plants import PLANTS, SIZES
+from benchmarks.panel.simulated_plants import PLANTS, SIZES
 
 
 @pytest.mark.parametrize(

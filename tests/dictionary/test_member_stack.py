@@ -11,9 +11,17 @@ from sudare.dictionary import PatternDictionary
 from sudare.dictionary.em import Dictionary
 from sudare.dictionary.families import Frame, Overall, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
+from sudare.dictionary.member_mixture_fit import (
+    NO_TAILS,
+    TAILS,
+    Mixture,
+    Prior,
+    clusters,
+    iterations,
+    robust_deviations,
+)
 from sudare.dictionary.member_stack import candidates, held_out_folds, share_of_everyone, stacked
 from sudare.dictionary.member_weights import needed
-from sudare.dictionary.own_mixture import NO_TAILS, TAILS, Mixture, Prior, clusters, iterations, robust_deviations
 from sudare.dictionary.sum_questions import Branch
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth
 from tests.dictionary.kit import FAMILIES, held, random_records

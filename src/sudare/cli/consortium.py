@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sudare.cli.answers import AsJson, DryRun, answer, reported
+from sudare.cli.consortium_amendments import adopt, amend, history
 from sudare.cli.consortium_blame import blame
 from sudare.cli.consortium_report import compare, report
-from sudare.cli.consortium_versions import adopt, amend, history
 from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase, public_key
 from sudare.cli.options import Encoding, HasHeader, table_name
 from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left

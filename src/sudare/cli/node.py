@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sudare.consortium.agreement.member_settings import Member
     from sudare.consortium.event_log import EventLog
     from sudare.consortium.node import Node
-    from sudare.consortium.renewal import Renewal
+    from sudare.consortium.node_reload import NodeReload
     from sudare.errors import SudareError
 
 Kit = Annotated[
@@ -58,7 +58,7 @@ def node(
 
     New versions of the agreement, keys, certificates and settings are taken while it runs, once no task is under way.
     """
-    from sudare.consortium.renewal import Renewal, adopted_version
+    from sudare.consortium.node_reload import NodeReload, adopted_version
     from sudare.errors import ConsortiumError
 
     phrase = cache(lambda: passphrase(passphrase_file, "Passphrase of the member's key"))
@@ -71,7 +71,7 @@ def node(
     try:
         _interrupt_at_sigterm()
         while True:
-            with _started(settings(), phrase, log, renewal_of=lambda own: Renewal(own, member, settings)) as running:
+            with _started(settings(), phrase, log, reload_of=lambda own: NodeReload(own, member, settings)) as running:
                 if running is None:
                     raise ConsortiumError("A node of this member is already running.", "Stop it first, or let it work.")
                 running.run(unfinished, stay=True)
@@ -244,7 +244,7 @@ def _started(
     own: Member,
     phrase: Callable[[], bytes],
     log: Path | None,
-    renewal_of: Callable[[Member], Renewal] | None = None,
+    reload_of: Callable[[Member], NodeReload] | None = None,
 ) -> Iterator[Node | None]:
     """The node, connected; None if another process of this member is running."""
     from sudare.consortium.health_endpoint import HealthEndpoint
@@ -262,8 +262,8 @@ def _started(
         transport = transport_of(own.name, own.transport, peers=peers, folder=own.state_folder)
         health = None
         try:
-            renewal = None if renewal_of is None else renewal_of(own)
-            started = Node(own, identity, transport, _event_log(own, log, stack), _say, renewal=renewal)
+            reload = None if reload_of is None else reload_of(own)
+            started = Node(own, identity, transport, _event_log(own, log, stack), _say, reload=reload)
             port = own.transport.health_port
             health = None if port is None else HealthEndpoint(port, started.health, lambda: node_metrics(started))
             _say(f"connecting to {own.transport.relay} as '{own.name}' (outbound only)")

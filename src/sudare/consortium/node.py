@@ -23,16 +23,16 @@ from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.amendments import check_not_older
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.member_settings import Member, TransportSettings
-from sudare.consortium.agreement.signed_statements import KeysInForce, check_is_key_of, version_of
+from sudare.consortium.agreement.signed_statements import KeysInForce, check_is_key_of, file_mark
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.ledger_rollback import checked_ledger, remember_head
 from sudare.consortium.network.message_dispatch import Activity, MessageDispatcher, drive, leave, unexpected
 from sudare.consortium.network.session import PinnedAgreement, Session
 from sudare.consortium.network.transport.base import Transport
+from sudare.consortium.node_reload import OVER, NodeReload, Reason, tasks_under_way
 from sudare.consortium.node_request_files import CANCEL, REQUESTS, RUN, STATES, WITHDRAW, states_of
 from sudare.consortium.operator_warnings import OperatorWarnings
 from sudare.consortium.peer_watch import PeerWatch
-from sudare.consortium.renewal import Reason, Renewal, tasks_under_way
 from sudare.consortium.state_format import migrate_state
 from sudare.consortium.tasks.definitions import Task
 from sudare.errors import (
@@ -59,7 +59,6 @@ _LONGEST_BEAT_SECONDS: Final = 15.0
 _BEATS_IN_A_ROUND: Final = 4.0
 _BEATS_OF_SILENCE: Final = 3.0
 # States of a task of which nothing will come any more, or everything has.
-_OVER: Final = ("finished", "failed", "denied")
 
 Tell = Callable[[str], None]
 
@@ -82,7 +81,7 @@ class TaskRun:
     @property
     def is_over(self) -> bool:
         """Whether nothing will come of it any more, or everything has."""
-        return self.state in _OVER and not self.withdrawing
+        return self.state in OVER and not self.withdrawing
 
     @property
     def rounds(self) -> int:
@@ -103,14 +102,14 @@ class Node:
     clock: Callable[[], float] = time.monotonic
     today: Callable[[], datetime.date] = lambda: datetime.datetime.now(datetime.UTC).date()
     task_runs: dict[str, TaskRun] = field(default_factory=dict)
-    renewal: Renewal | None = None
+    reload: NodeReload | None = None
     # Why this life ended and another one is to begin, once it has.
     renewed_for: Reason | None = None
 
     def __post_init__(self) -> None:
         self.agreement = self.member.agreement()
         self.agreement.check_complete()
-        self._agreement_version = version_of(self.member.agreement_path)
+        self._agreement_mark = file_mark(self.member.agreement_path)
         self._keys, identity = KeysInForce(self.agreement, self.member.agreement_path), self.identity
         keys = self._keys.keys
         check_is_key_of(self.agreement, self.member.statements(), self.member.name, identity.public_key)
@@ -385,7 +384,7 @@ class Node:
                 self._keys_have_changed = True
                 self.tell(
                     "a member has rotated its key: start the node again, so that it takes the new one"
-                    if self.renewal is None
+                    if self.reload is None
                     else "a member has rotated its key: the node takes the new one once no task is under way"
                 )
         except KeyRevoked as error:
@@ -398,21 +397,21 @@ class Node:
 
     def _due_renewal(self) -> Reason | None:
         """Why another life begins now. While a task is under way, none does; settings are taken at once where the relay is not reached."""
-        if self.renewal is None:
+        if self.reload is None:
             return None
-        reason = self.renewal.reason() or ("keys" if self._keys_have_changed else None)
+        reason = self.reload.reason() or ("keys" if self._keys_have_changed else None)
         is_idle = all(each.is_over for each in self.task_runs.values())
         if reason == "agreement":
-            is_idle = is_idle and self._lets_go_of_agreement(self.renewal)
+            is_idle = is_idle and self._lets_go_of_agreement(self.reload)
         return reason if is_idle or (reason == "settings" and not self.transport.reaches_relay()) else None
 
-    def _lets_go_of_agreement(self, renewal: Renewal) -> bool:
+    def _lets_go_of_agreement(self, reload: NodeReload) -> bool:
         """Whether a new version can be taken: nothing that was paid for under this one is unfinished, or somebody has put it in place."""
         now = self.clock()
         if now - self._weighed_at < _WEIGH_SECONDS:
             return False
         self._weighed_at = now
-        if renewal.is_in_place() or not (held := tasks_under_way(self.member, self.agreement)):
+        if reload.is_in_place() or not (held := tasks_under_way(self.member, self.agreement)):
             return True
         if not self._is_told_of_version:
             self._is_told_of_version = True
@@ -423,15 +422,15 @@ class Node:
 
     def _tell_of_changed_agreement(self) -> None:
         """Say once for each text that the agreement's file is another than the one that this node was started under, and no version that follows it."""
-        version = version_of(self.member.agreement_path)
-        if version == self._agreement_version:
+        mark = file_mark(self.member.agreement_path)
+        if mark == self._agreement_mark:
             return
-        self._agreement_version = version
+        self._agreement_mark = mark
         try:
             is_same = Agreement.load(self.member.agreement_path).digest == self.agreement.digest
         except SudareError:
             is_same = False
-        is_renewed = self.renewal is not None and self.renewal.reason() == "agreement"
+        is_renewed = self.reload is not None and self.reload.reason() == "agreement"
         if not is_same and not is_renewed:
             self.tell(
                 f"the agreement's file was changed: this node goes on with what all have signed ({self.agreement.digest[:12]}), until it is started again"
@@ -497,7 +496,7 @@ class Node:
         self._written = self._document()
         # What an earlier process of this member said about tasks that were over then stays said.
         earlier = {
-            name: each for name, each in states_of(self.member, self.agreement.digest).items() if each["state"] in _OVER
+            name: each for name, each in states_of(self.member, self.agreement.digest).items() if each["state"] in OVER
         }
         document = {**self._written, "tasks": {**earlier, **self._written["tasks"]}}
         document |= {} if is_running else {"process": None}

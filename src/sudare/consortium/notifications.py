@@ -51,11 +51,11 @@ class Notifier:
     def _run(self) -> None:
         while (found := self._waiting.get()) is not None:
             event, fields = found
-            if not was_told(self._settings, self._member, event, fields) and self.log is not None:
+            if not run_command(self._settings, self._member, event, fields) and self.log is not None:
                 self.log.write("notification-failed", kind=event)
 
 
-def was_told(settings: NotifySettings, member: str, event: str, fields: Values) -> bool:
+def run_command(settings: NotifySettings, member: str, event: str, fields: Values) -> bool:
     """Whether the command ended well in time. One that does not is killed, with all that it has started."""
     values = {"member": member, "event": event, **fields}
     environment = {name: os.environ[name] for name in _HANDED_ON if name in os.environ}

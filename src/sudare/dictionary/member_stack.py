@@ -20,9 +20,17 @@ from sudare.array_types import Floats
 from sudare.dictionary.em import Dictionary
 from sudare.dictionary.families import Family, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
+from sudare.dictionary.member_mixture_fit import (
+    NO_TAILS,
+    TAILS,
+    Mixture,
+    Prior,
+    clusters,
+    fitted_mixture,
+    robust_deviations,
+)
 from sudare.dictionary.member_records import Records
 from sudare.dictionary.member_weights import needed
-from sudare.dictionary.own_mixture import NO_TAILS, TAILS, Mixture, Prior, clusters, fitted_mixture, robust_deviations
 
 # Beyond so many records own patterns are learned from half of them, a quarter, …, evenly spread, so that it takes seconds.
 _MOST_RECORDS: Final = 2**13

@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar
 from sudare.errors import SourceUnreadable
 from sudare.frames.addresses import WILDCARD, ObjectAddress, is_address
 from sudare.optional_packages import optional_package
-from sudare.schema.arrow import pa
 from sudare.schema.frame_conversion import attempt
+from sudare.schema.lazy_pyarrow import pa
 
 PARQUET_ENDINGS: Final = (".parquet", ".pq")
 CSV_ENDINGS: Final = (".csv", ".tsv", ".csv.gz", ".csv.bz2", ".csv.zst")

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from sudare.schema.arrow import pa, pc
+from sudare.schema.lazy_pyarrow import pa, pc
 
 # Whole numbers in floats have no more digits than an int64 below.
 _INT64_BELOW = 2.0**63

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from sudare.array_types import Floats
 from sudare.errors import MissingValue, UnknownCategory, WrongType
-from sudare.schema.arrow import pa, pc
 from sudare.schema.columns import Category, Column, Label, Level, LevelKind, Number, level_text
 from sudare.schema.dates import Date, DatePart, checked_moments, no_dates
 from sudare.schema.frame_conversion import Table, attempt
+from sudare.schema.lazy_pyarrow import pa, pc
 
 Codes = npt.NDArray[np.int64]
 

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sudare.errors import SchemaError, WrongType
-from sudare.schema.arrow import pa, pc
 from sudare.schema.columns import (
     MISSING_AT_CENTRE,
     MISSING_INDICATOR,
@@ -27,6 +26,7 @@ from sudare.schema.columns import (
     printable_text,
 )
 from sudare.schema.frame_conversion import attempt
+from sudare.schema.lazy_pyarrow import pa, pc
 
 Unit = Literal["week", "day", "hour", "minute", "second"]
 Part = Literal["quarter", "month", "day", "weekday", "hour"]

@@ -20,7 +20,6 @@ from sudare.array_types import Floats
 from sudare.errors import InvalidParameter, PersonRowsExceeded, SchemaError
 from sudare.files import write_atomically
 from sudare.safe_text import looks_like_a_value
-from sudare.schema.arrow import pa, pc
 from sudare.schema.canonical_value_texts import canonical_texts
 from sudare.schema.column_values import Codes, clipped_numbers, codes, holds, missing_value
 from sudare.schema.columns import Category, Column, Label, Level, Number, Person, column_name, listed
@@ -34,6 +33,7 @@ from sudare.schema.encodings import (
     sum_rounded_up,
 )
 from sudare.schema.frame_conversion import Table, as_table, attempt, column_names, unique_names
+from sudare.schema.lazy_pyarrow import pa, pc
 from sudare.schema.toml_document import LARGEST_FILE_BYTES, draft_text, parse_toml, read_document, write_document
 
 

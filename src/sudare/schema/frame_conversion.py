@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from sudare.errors import ColumnMissing, DataError, WrongType
 from sudare.safe_text import normal_name
-from sudare.schema.arrow import pa
+from sudare.schema.lazy_pyarrow import pa
 
 ONE_TYPE_KINDS = ("string", "integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
 

@@ -8,7 +8,6 @@ What was in force is kept, with its signatures, in `agreement.history`.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from sudare.consortium.agreement.schedules import Schedule
 from sudare.consortium.agreement.signed_statements import (
     SignatureStatus,
     Statements,
+    file_mark,
     keys_in_force,
     keys_of,
     keys_spoken_of,
@@ -280,12 +280,4 @@ def _keep(agreement_path: Path, present: Agreement) -> None:
 
 def file_marks(paths: Iterable[Path]) -> tuple[tuple[int, ...], ...]:
     """What changes whenever one of these files is written."""
-    return tuple(map(_mark_of, paths))
-
-
-def _mark_of(path: Path) -> tuple[int, ...]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return ()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return tuple(map(file_mark, paths))

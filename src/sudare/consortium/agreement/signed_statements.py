@@ -307,21 +307,21 @@ class KeysInForce:
 
     def __init__(self, agreement: Agreement, agreement_path: Path) -> None:
         """Raise as `keys_in_force` does."""
-        self._agreement, self._path, self._seen = agreement, agreement_path, version_of(statements_path(agreement_path))
+        self._agreement, self._path, self._seen = agreement, agreement_path, file_mark(statements_path(agreement_path))
         statements = Statements.load(agreement_path)
         self.keys = dict(keys_in_force(agreement, statements))
         self.for_sums = keys_for_sums(agreement, statements)
 
     def have_changed(self) -> bool:
         """Whether the file was written since this was asked last, and other keys count now. Raise as `keys_in_force` does."""
-        seen = version_of(statements_path(self._path))
+        seen = file_mark(statements_path(self._path))
         if seen == self._seen:
             return False
         self._seen = seen
         return dict(keys_in_force(self._agreement, Statements.load(self._path))) != self.keys
 
 
-def version_of(path: Path) -> tuple[int, ...]:
+def file_mark(path: Path) -> tuple[int, ...]:
     """What changes whenever the file is written; the same where there is none."""
     try:
         status = os.stat(path)

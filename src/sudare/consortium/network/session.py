@@ -381,7 +381,7 @@ class Session:
         except InvalidTag:
             self.drops.count(packet.sender, "unauthentic")
             return None
-        if not self._is_in_use(packet.sender, peer, channel, now):
+        if not self._take_into_use(packet.sender, peer, channel, now):
             return None
         peer.heard_at = now
         if kind == _RECEIPT:
@@ -437,7 +437,7 @@ class Session:
             if channel is peer.channel:
                 peer.has_left, peer.heard_at = True, now
         elif channel is peer.channel or self._is_known_to(found, now):
-            peer.heard_at = now if self._is_in_use(packet.sender, peer, channel, now) else peer.heard_at
+            peer.heard_at = now if self._take_into_use(packet.sender, peer, channel, now) else peer.heard_at
 
     def _hear_displaced(
         self, name: str, peer: Peer, channel: Channel, found: Heard, refused: bytes, now: float
@@ -450,7 +450,7 @@ class Session:
         is_silent = peer.channel is None or peer.channel.announced_at < self._since(now)
         if found.kind == GOODBYE:
             return
-        if is_silent and self._is_in_use(name, peer, channel, now):
+        if is_silent and self._take_into_use(name, peer, channel, now):
             peer.heard_at = now
         elif peer.channel is not None and peer.channel.announced > peer.last_word_before:
             peer.last_word_before, peer.words_between = peer.channel.announced, peer.words_between + 1
@@ -480,7 +480,7 @@ class Session:
         agrees = greeting.agreement == agreement_tag(self.pins.agreement_digest, greeting.life)
         return Channel(greeting.life, directed(self.name), directed(name), publics, agrees, context)
 
-    def _is_in_use(self, name: str, peer: Peer, channel: Channel, now: float) -> bool:
+    def _take_into_use(self, name: str, peer: Peer, channel: Channel, now: float) -> bool:
         """Use this channel from now on, if it was not yet: its life knows this one. False if that member has begun anew too often."""
         if channel is peer.channel:
             return True

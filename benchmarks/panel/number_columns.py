@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
-from benchmarks.panel.panel_table import generator_of
+from benchmarks.panel.table_definition import generator_of
 from sudare.papers.adult import ADULT_SCHEMA
 from sudare.papers.datasets import data
 from sudare.schema import Number

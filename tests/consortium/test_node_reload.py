@@ -12,7 +12,7 @@ from sudare.consortium import Agreement, Identity, LearningTask, Member, Rotatio
 from sudare.consortium.agreement.amendments import Amendment, adopted, amended, proposal_path
 from sudare.consortium.network.transport.certificates import days_left, is_usable, write_kits
 from sudare.consortium.node import Node
-from sudare.consortium.renewal import Renewal, adopted_version, tasks_under_way
+from sudare.consortium.node_reload import NodeReload, adopted_version, tasks_under_way
 from sudare.consortium.tasks.task_account import mark_of
 from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter
 from sudare.files import write_atomically
@@ -30,7 +30,7 @@ def renewable(member: Member, hub: LocalHub | None = None) -> Node:
     """A node that looks at the files that it was started from."""
     node = node_of(member, LocalHub() if hub is None else hub)
     path = member.folder / "member.toml"
-    node.renewal = Renewal(member, path, lambda: replace(Member.load(path), policy=member.policy))
+    node.reload = NodeReload(member, path, lambda: replace(Member.load(path), policy=member.policy))
     return node
 
 
@@ -127,8 +127,8 @@ def test_other_settings_are_taken_and_broken_ones_are_not(tmp_path: Path) -> Non
     node, file = renewable(member), tmp_path / "east/member.toml"
     text = file.read_text()
     write_atomically(file, b"not [ toml")
-    assert node.renewal is not None
-    assert node.renewal.reason() is None
+    assert node.reload is not None
+    assert node.reload.reason() is None
     write_atomically(file, f'{text}\n[transport]\nrelay = "relay.example:8002"\n'.encode())
     assert node.run(stay=True, most_seconds=60.0)
     assert node.renewed_for == "settings"
@@ -159,11 +159,11 @@ def test_new_certificates_begin_another_life(tmp_path: Path) -> None:
         write_kits(tmp_path / folder, "localhost", ["east"], authority_path=authority)
     kit = tmp_path / "first/east"
     settled = replace(member, transport=replace(member.transport, kit=kit))
-    renewal = Renewal(settled, member.folder / "member.toml", lambda: settled)
-    assert renewal.reason() is None
+    reload = NodeReload(settled, member.folder / "member.toml", lambda: settled)
+    assert reload.reason() is None
     for name in ("client.crt", "client.key"):
         shutil.copy(tmp_path / "second/east/startup" / name, kit / "startup" / name)
-    assert renewal.reason() == "settings"
+    assert reload.reason() == "settings"
 
 
 def test_statements_of_a_proposal_do_not_touch_those_in_force(tmp_path: Path) -> None:

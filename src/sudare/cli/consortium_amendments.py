@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -13,9 +13,6 @@ from rich.text import Text
 from sudare.cli.answers import AsJson, DryRun, answer, reported
 from sudare.cli.key_files import MemberFile
 from sudare.safe_text import escaped_for_terminal
-
-if TYPE_CHECKING:
-    pass
 
 _AgreementFile = Annotated[Path, typer.Argument(metavar="AGREEMENT", help="The agreement (TOML).")]
 
@@ -145,7 +142,7 @@ def adopt(
     """Put the proposed version in the agreement's place, if all of its members have signed. A running node does it by itself when no task is under way."""
     from sudare.consortium import Agreement, Member, Statements, keys_in_force
     from sudare.consortium.agreement.amendments import adopted, proposal_path
-    from sudare.consortium.renewal import tasks_under_way
+    from sudare.consortium.node_reload import tasks_under_way
     from sudare.errors import AgreementError, NotApproved
 
     own = None if agreement is not None else Member.load(member)

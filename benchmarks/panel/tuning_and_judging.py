@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from benchmarks.panel.classification_tables import CLASSIFICATION_TABLES
-from benchmarks.panel.columns import COLUMNS, PanelColumn
-from benchmarks.panel.panel_table import PanelTable
+from benchmarks.panel.number_columns import COLUMNS, PanelColumn
 from benchmarks.panel.public_tables import PUBLIC_TABLES
 from benchmarks.panel.regression_tables import REGRESSION_TABLES
-
-Half = Literal["tuning", "judging"]
+from benchmarks.panel.table_definition import Half, PanelTable
 
 TUNING: Final = frozenset({
     # with a label

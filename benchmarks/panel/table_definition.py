@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from sudare.schema import Schema
 
 Floats = NDArray[np.float64]
 Columns = Mapping[str, Any]
+Half = Literal["tuning", "judging"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,7 @@ class PanelTable:
     def is_classification(self) -> bool:
         return self.schema.label is not None
 
-    def halves(self, seed: int, most_rows: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def fit_and_test(self, seed: int, most_rows: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Rows to fit and rows to test, 70 to 30, dealt out by the seed; of `most_rows` rows at most where that is said."""
         frame = self.frame
         if most_rows is not None and len(frame) > most_rows:

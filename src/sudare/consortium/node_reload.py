@@ -19,11 +19,11 @@ from sudare.consortium.node_request_files import states_of
 from sudare.errors import AgreementError, SudareError
 
 Reason = Literal["agreement", "keys", "settings"]
-OVER: Final = ("finished", "failed", "denied", "cancelled")
+OVER: Final = ("finished", "failed", "denied")
 
 
 @dataclass
-class Renewal:
+class NodeReload:
     """The files of one life of a node, looked at whenever one of them was written. `reload` reads the member file as it was read at the start."""
 
     member: Member

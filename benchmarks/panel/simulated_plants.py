@@ -7,14 +7,15 @@ Its records are in the order of time. Rules may look at the tuning half only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.panel.table_definition import Half
+
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
-Half = Literal["tuning", "judging"]
 
 SIZES: Final = (60, 300, 1200)
 _TEST_RECORDS: Final = 600
