@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium import Agreement, Identity, LearningTask, Member, Rotation, Statements
-from sudare.consortium.agreement.amendments import Amendment, adopted, amended, proposal_path
+from sudare.consortium.agreement.amendments import Amendment, adopt_proposal, amended, proposal_path
 from sudare.consortium.network.transport.certificates import days_left, is_usable, write_kits
 from sudare.consortium.node import Node
-from sudare.consortium.node_reload import NodeReload, adopted_version, tasks_under_way
+from sudare.consortium.node_reload import NodeReload, adopt_following_version, tasks_under_way
 from sudare.consortium.tasks.task_account import mark_of
 from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter
 from sudare.files import write_atomically
@@ -49,7 +49,7 @@ def test_a_node_with_nothing_under_way_takes_a_version_once_all_have_signed(tmp_
     proposed(member.agreement_path, second, KEYS)
     assert node.run(stay=True, most_seconds=60.0)
     assert node.renewed_for == "agreement"
-    assert adopted_version(member, node.agreement) == second
+    assert adopt_following_version(member, node.agreement) == second
     assert renewable(member).agreement == second
 
 
@@ -62,7 +62,7 @@ def test_what_was_paid_for_is_finished_before_or_given_up_by_the_steward(tmp_pat
     proposed(member.agreement_path, amendment_of(member), KEYS)
     assert not node.run(stay=True, most_seconds=0.7)
     # As `sudare consortium adopt --end-tasks` does.
-    adopted(member.agreement_path)
+    adopt_proposal(member.agreement_path)
     node = renewable(member)
     assert (node.agreement.version, tasks_under_way(member, node.agreement)) == (2, {})
     assert member.account(node.agreement).spent().epsilon == 1.0
@@ -73,7 +73,7 @@ def test_a_member_that_was_taken_out_is_told_and_keeps_its_files(tmp_path: Path)
     second = amendment_of(member, Amendment(frozenset({"west"})))
     proposed(member.agreement_path, second, {name: KEYS[name] for name in NAMES[:2]})
     with pytest.raises(AgreementError, match="'west' is no member of it"):
-        adopted_version(member, member.agreement())
+        adopt_following_version(member, member.agreement())
     assert member.agreement().version == 1
 
 
@@ -88,7 +88,7 @@ def test_two_versions_never_meet_in_a_sum(tmp_path: Path, monkeypatch: pytest.Mo
     members = [replace(each, agreement_path=each.folder / "agreement.toml") for each in members]
     for member in members[1:]:
         proposed(member.agreement_path, amendment_of(member), KEYS)
-        adopted(member.agreement_path)
+        adopt_proposal(member.agreement_path)
     hub = LocalHub()
     nodes = [node_of(member, hub) for member in members]
     run_together(nodes, ["risk"])
@@ -105,7 +105,7 @@ def test_ledgers_go_on_under_the_next_version(tmp_path: Path) -> None:
     hub = LocalHub()
     run_together([node_of(member, hub) for member in members], ["risk"])
     proposed(members[0].agreement_path, amendment_of(members[0]), KEYS)
-    adopted(members[0].agreement_path)
+    adopt_proposal(members[0].agreement_path)
     hub = LocalHub()
     run_together([node_of(member, hub) for member in members], ["risk"])
     for member in members:

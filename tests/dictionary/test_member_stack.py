@@ -20,7 +20,7 @@ from sudare.dictionary.member_mixture_fit import (
     iterations,
     robust_deviations,
 )
-from sudare.dictionary.member_stack import candidates, held_out_folds, share_of_everyone, stacked
+from sudare.dictionary.member_stack import candidates, held_out_folds, stacked, weight_of_all_members
 from sudare.dictionary.member_weights import needed
 from sudare.dictionary.sum_questions import Branch
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth
@@ -119,9 +119,9 @@ def test_records_like_their_neighbours_count_for_less():
     random = np.random.default_rng(5)
     independent = random.normal(size=(100, 3))
     walk = np.cumsum(random.normal(size=(100, 3)), axis=0)
-    assert share_of_everyone(independent) == 0
-    assert share_of_everyone(walk) > 0.1
-    assert share_of_everyone(np.ones((100, 3))) == 0
+    assert weight_of_all_members(independent) == 0
+    assert weight_of_all_members(walk) > 0.1
+    assert weight_of_all_members(np.ones((100, 3))) == 0
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

@@ -14,7 +14,7 @@ from sudare.audit import distinguish_gaussian
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import Rows
 from sudare.linear import additive_boosting
-from sudare.linear.additive_boosting import WEIGHT_STEPS, AdditiveBoosting, BoostingRecipe, BoostingWalk
+from sudare.linear.additive_boosting import WEIGHT_STEPS, AdditiveBoosting, BoostingRecipe, BoostingState
 from sudare.linear.losses import Logistic
 from sudare.linear.mechanism import Facts
 from sudare.privacy.accounting import gaussian_epsilon
@@ -145,7 +145,7 @@ def test_weights_give_a_typical_row_the_norm_that_clips_are_made_for(seed, rows)
     random = np.random.default_rng(seed)
     method = mechanism(rows)
     counts = np.concatenate([rows * random.dirichlet(np.ones(size)) for size in SIZES])
-    walk = BoostingWalk(method, counts)
+    walk = BoostingState(method, counts)
     assert np.all(walk.weights == np.floor(walk.weights))
     assert np.all(walk.weights >= WEIGHT_STEPS / 4)
     assert np.all(np.isfinite(method.fitted(Rows.held(positions(random), np.ones((20, 1))), SeededNoise(seed))))

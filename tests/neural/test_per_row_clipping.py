@@ -71,7 +71,7 @@ def factors_of(slopes, clip=1.0, kept=None):
     rows = len(slopes)
     step_settings = network.StepSettings(1.0, 1.0, 0.0, clip, 1.0, 1.0)
     held = jnp.asarray(slopes, jnp.float32)[:, None]
-    blocks = (network.Outer(jnp.zeros((rows, 1), jnp.float32), held), network.Formed(held))
+    blocks = (network.OuterProductBlock(jnp.zeros((rows, 1), jnp.float32), held), network.FormedBlock(held))
     kept = jnp.ones(rows) if kept is None else jnp.asarray(kept)
     return (
         np.asarray(network.row_factors(blocks, kept, step_settings), dtype=np.float64) * clip / network.NOISE_DEVIATION

@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 from sudare.neural import per_row_clipping as network
-from sudare.neural.row_gradients import RowGradients, RowsMeet
+from sudare.neural.row_gradients import RowGradients, RowsNotSeparable
 
 ROWS = 6
 
@@ -126,7 +126,7 @@ def printed(x):
 
 @pytest.mark.parametrize("escape", [summed_over_rows, printed, lambda x: jax.pure_callback(lambda v: v, x, x)])
 def test_functions_that_let_rows_meet_or_leave_are_refused(escape):
-    with pytest.raises(RowsMeet):
+    with pytest.raises(RowsNotSeparable):
         traced(lambda w, x: lax.fori_loop(0, 1, lambda _, v: escape(v), x) @ w[0], [normal(16, 3)])
 
 

@@ -141,7 +141,7 @@ def adopt(
 ) -> None:
     """Put the proposed version in the agreement's place, if all of its members have signed. A running node does it by itself when no task is under way."""
     from sudare.consortium import Agreement, Member, Statements, keys_in_force
-    from sudare.consortium.agreement.amendments import adopted, proposal_path
+    from sudare.consortium.agreement.amendments import adopt_proposal, proposal_path
     from sudare.consortium.node_reload import tasks_under_way
     from sudare.errors import AgreementError, NotApproved
 
@@ -162,7 +162,7 @@ def adopt(
         )
     if dry_run and not proposal.exists():
         raise AgreementError("No version is proposed.", "Propose one with `sudare consortium amend`.")
-    found = Agreement.load(proposal) if dry_run else adopted(path)
+    found = Agreement.load(proposal) if dry_run else adopt_proposal(path)
     if dry_run:
         keys_in_force(found, Statements.load(proposal))
     values = {

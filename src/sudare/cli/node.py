@@ -58,7 +58,7 @@ def node(
 
     New versions of the agreement, keys, certificates and settings are taken while it runs, once no task is under way.
     """
-    from sudare.consortium.node_reload import NodeReload, adopted_version
+    from sudare.consortium.node_reload import NodeReload, adopt_following_version
     from sudare.errors import ConsortiumError
 
     phrase = cache(lambda: passphrase(passphrase_file, "Passphrase of the member's key"))
@@ -77,7 +77,7 @@ def node(
                 running.run(unfinished, stay=True)
             unfinished = [name for name, each in running.task_runs.items() if not each.is_over]
             if running.renewed_for == "agreement":
-                taken = adopted_version(running.member, running.agreement)
+                taken = adopt_following_version(running.member, running.agreement)
                 _say(f"version {taken.version} of the agreement ({taken.digest[:12]}) is in force and taken")
             else:
                 _say(

@@ -402,10 +402,10 @@ class Node:
         reason = self.reload.reason() or ("keys" if self._keys_have_changed else None)
         is_idle = all(each.is_over for each in self.task_runs.values())
         if reason == "agreement":
-            is_idle = is_idle and self._lets_go_of_agreement(self.reload)
+            is_idle = is_idle and self._can_take_new_version(self.reload)
         return reason if is_idle or (reason == "settings" and not self.transport.reaches_relay()) else None
 
-    def _lets_go_of_agreement(self, reload: NodeReload) -> bool:
+    def _can_take_new_version(self, reload: NodeReload) -> bool:
         """Whether a new version can be taken: nothing that was paid for under this one is unfinished, or somebody has put it in place."""
         now = self.clock()
         if now - self._weighed_at < _WEIGH_SECONDS:
@@ -501,13 +501,13 @@ class Node:
         document = {**self._written, "tasks": {**earlier, **self._written["tasks"]}}
         document |= {} if is_running else {"process": None}
         content = json.dumps(document, indent=1).encode()
-        self._wrote("state", lambda: write_atomically(self.member.state_folder / STATES, content))
+        self._write_or_warn("state", lambda: write_atomically(self.member.state_folder / STATES, content))
 
     def _remember_head(self) -> None:
         self.warnings.look_soon()
-        self._wrote("ledger-head", lambda: remember_head(self.member, self.member.ledger()))
+        self._write_or_warn("ledger-head", lambda: remember_head(self.member, self.member.ledger()))
 
-    def _wrote(self, what: str, write: Callable[[], None]) -> None:
+    def _write_or_warn(self, what: str, write: Callable[[], None]) -> None:
         """Write what the node can do without. On a disk that is full it goes on, and says so once until there is room again."""
         try:
             write()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from sudare.consortium.agreement.agreement import Agreement
-from sudare.consortium.agreement.amendments import adopted, file_marks, following_version, proposal_path
+from sudare.consortium.agreement.amendments import adopt_proposal, file_marks, following_version, proposal_path
 from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.agreement.signed_statements import statements_path
 from sudare.consortium.node_request_files import states_of
@@ -96,7 +96,7 @@ def tasks_under_way(member: Member, agreement: Agreement) -> dict[str, str]:
     return found
 
 
-def adopted_version(member: Member, agreement: Agreement) -> Agreement:
+def adopt_following_version(member: Member, agreement: Agreement) -> Agreement:
     """The version that follows, in the place of this one, unless it is there already. Raise AgreementError where it does not name this member."""
     following = following_version(agreement, member.agreement_path)
     if following is None:
@@ -107,4 +107,4 @@ def adopted_version(member: Member, agreement: Agreement) -> Agreement:
             "Nothing was changed here: ledger, results and the version that this member signed stay. A node is no longer needed.",
         )
     is_proposed = Agreement.load(member.agreement_path).digest == agreement.digest
-    return adopted(member.agreement_path) if is_proposed else following
+    return adopt_proposal(member.agreement_path) if is_proposed else following

@@ -76,7 +76,7 @@ class PeerWatch:
         session = self.dispatcher.session
         found = dict.fromkeys(session.other_versions().values(), "")
         found |= {_doubled_text(name): name for name in session.doubled()}
-        found |= {_doubled_here_text(): session.name} if session.doubled_here() else {}
+        found |= {_doubled_here_text(): session.name} if session.reporters_of_our_double() else {}
         for text in found.keys() - self._told:
             self._told.add(text)
             if found[text]:

@@ -73,7 +73,7 @@ class OwnPart:
 
 
 @dataclass(frozen=True, eq=False)
-class _Judged:
+class _HeldOutScore:
     """A way of learning, and ln p of held-out records by what it learned from the others."""
 
     learner: Learner
@@ -89,7 +89,7 @@ def stacked(records: Records, dictionary: Dictionary, weights: Floats) -> OwnPar
     Z = dictionary.frame.applied(records.thinned(_MOST_RECORDS))
     if len(Z) < _FEWEST_RECORDS:
         return OwnPart(weights)
-    everyone, share = dictionary.counts / dictionary.counts.sum(), share_of_everyone(Z)
+    everyone, share = dictionary.counts / dictionary.counts.sum(), weight_of_all_members(Z)
     weights = _drawn_to(everyone, share, weights)
     family, shared = dictionary.family, Mixture(dictionary.patterns, weights, len(weights))
     judged = list(candidates(family, shared, partial(_drawn_to, everyone, share), Z))
@@ -102,7 +102,9 @@ def stacked(records: Records, dictionary: Dictionary, weights: Floats) -> OwnPar
     )
 
 
-def candidates(family: Family, shared: Mixture, drawn: Callable[[Floats], Floats], Z: Floats) -> Iterator[_Judged]:
+def candidates(
+    family: Family, shared: Mixture, drawn: Callable[[Floats], Floats], Z: Floats
+) -> Iterator[_HeldOutScore]:
     """The shared patterns with own weights, and what else a member may learn, each with the number of patterns that suits it best."""
     judged = partial(_judged, family, Z, held_out_folds(len(Z)))
     yield judged(partial(_reweighted, family, shared, drawn))
@@ -123,7 +125,7 @@ def candidates(family: Family, shared: Mixture, drawn: Callable[[Floats], Floats
     yield _best_count(judged, lambda count: partial(learned, prior, count, NO_TAILS, shared), _COUNTS_BESIDE, len(Z))[0]
 
 
-def share_of_everyone(Z: Floats) -> float:
+def weight_of_all_members(Z: Floats) -> float:
     """How much of its weights a member takes from all members, because its records tell too little about what will come.
 
     Records in the order of time that are like their neighbours have only visited some patterns. Where they count as N/τ independent ones,
@@ -149,13 +151,13 @@ def held_out_folds(rows: int) -> list[NDArray[np.bool_]]:
     return [np.asarray(stretch % _FOLDS == fold) for fold in range(needed_folds)]
 
 
-def _judged(family: Family, Z: Floats, folds: list[NDArray[np.bool_]], learner: Learner) -> _Judged:
-    return _Judged(learner, np.concatenate([learner(Z[~fold]).log_densities(family, Z[fold]) for fold in folds]))
+def _judged(family: Family, Z: Floats, folds: list[NDArray[np.bool_]], learner: Learner) -> _HeldOutScore:
+    return _HeldOutScore(learner, np.concatenate([learner(Z[~fold]).log_densities(family, Z[fold]) for fold in folds]))
 
 
 def _best_count(
-    judged: Callable[[Learner], _Judged], learner: Callable[[int], Learner], counts: tuple[int, ...], rows: int
-) -> tuple[_Judged, int]:
+    judged: Callable[[Learner], _HeldOutScore], learner: Callable[[int], Learner], counts: tuple[int, ...], rows: int
+) -> tuple[_HeldOutScore, int]:
     """The number of patterns that makes held-out records most likely."""
     best, best_count, failures = judged(learner(counts[0])), counts[0], 0
     for count in counts[1:]:

@@ -178,7 +178,7 @@ class AdditiveBoosting(LinearMechanism):
     def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
         """Parameters after all steps from zero, averaged over the last ones, on the grid. Rows are positions of ones with targets."""
         counts = self.noisy_counts(rows, source)
-        walk = BoostingWalk(self, counts)
+        walk = BoostingState(self, counts)
         for _ in range(self.recipe.steps):
             whole = self.weighted_sum(rows, walk.ahead, walk.weights).astype(np.int64) * round(self._finer)
             noisy = source.gaussian(whole.ravel(), self._scales_in_steps[1]).astype(np.float64) * self._noise_grid
@@ -192,7 +192,7 @@ class AdditiveBoosting(LinearMechanism):
         return self.fitted(Rows.held(positions, values[:, -outputs:]), source).ravel()
 
 
-class BoostingWalk:
+class BoostingState:
     """From noisy counts and sums to shapes: post-processing, with public numbers only. Every step moves all columns at once, and a constant."""
 
     def __init__(self, mechanism: AdditiveBoosting, counts: Floats) -> None:

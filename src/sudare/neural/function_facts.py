@@ -16,7 +16,7 @@ import numpy as np
 from sudare.errors import InvalidParameter
 from sudare.neural.parameter_trees import Tree
 from sudare.neural.per_row_clipping import LARGEST_PARAMETER, LARGEST_VALUE, Blocks, rounding_margin
-from sudare.neural.row_gradients import RowGradients, RowsMeet, shape_of
+from sudare.neural.row_gradients import RowGradients, RowsNotSeparable, shape_of
 from sudare.neural.seeded_randomness import Places, RunSeed
 from sudare.privacy.guarantee import Neighbours
 from sudare.schema import Schema
@@ -101,7 +101,7 @@ class FunctionFacts:
         wanted = shape_of((max(1, math.prod(target.shape)),), np.float32)
         try:
             gradients = RowGradients.traced(loss_of_row, trained, frozen, row, wanted)
-        except RowsMeet as met:
+        except RowsNotSeparable as met:
             raise InvalidParameter(
                 f"apply or loss uses {met}: rows may meet in it, or leave by it.",
                 "Leave out callbacks, prints and batching rules of your own.",

@@ -2,9 +2,9 @@
 
 Needs JAX and numpy only, so that it runs on a bare machine with a GPU. Everything can be compiled.
 What the gradients of rows are made of comes in blocks, one for every array of parameters. The gradient of one row in a fully connected
-layer is the outer product of the layer's input a and the slope δ at its output (`Outer`): its squared norm is ‖a‖²·‖δ‖², so one forward and
+layer is the outer product of the layer's input a and the slope δ at its output (`OuterProductBlock`): its squared norm is ‖a‖²·‖δ‖², so one forward and
 one backward pass give the norms of all rows ("ghost" norms), and the clipped sum is one weighted product a layer. Other gradients are
-`Formed`, a vector a row. `row_gradients.py` makes the blocks of any function.
+`FormedBlock`, a vector a row. `row_gradients.py` makes the blocks of any function.
 
 Private sums are whole numbers: a unit is such that noise of deviation 2³⁴ units is what the clip needs. Rows are multiplied in
 float32, a few at a time, and what comes out is added to the rest as a whole number; so the rounding of floats is the affair of the few rows
@@ -119,7 +119,7 @@ def gradient_sum(parameters: Parameters, x: Array, targets: Array, weights: Arra
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["inputs", "slopes"], meta_fields=["layout"])
 @dataclass(frozen=True)
-class Outer:
+class OuterProductBlock:
     """Gradients of an array of weights, a row's being the outer product of its inputs [rows, i] and slopes [rows, o]; inputs are finite."""
 
     inputs: Array
@@ -152,7 +152,7 @@ class Outer:
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["gradients"], meta_fields=["layout"])
 @dataclass(frozen=True)
-class Formed:
+class FormedBlock:
     """Gradients of an array of parameters, a row's being a row of `gradients` [rows, n]."""
 
     gradients: Array
@@ -178,7 +178,7 @@ class Formed:
         return jnp.sum(jnp.sum(weighted, axis=1).astype(jnp.int64), axis=0)
 
 
-Block = Outer | Formed
+Block = OuterProductBlock | FormedBlock
 Blocks = tuple[Block, ...]
 
 
@@ -276,7 +276,11 @@ def row_parts(parameters: Parameters, rows: Array, targets: Array, chosen: Array
     inputs, predicted = layer_values(parameters, jnp.where(jnp.abs(x) <= LARGEST_VALUE, x, 0.0))
     slopes = layer_slopes(parameters, inputs, output_residuals(predicted, wanted, loss))
     # The bias sees the constant input 1.
-    return tuple(block for a, slope in zip(inputs, slopes, strict=True) for block in (Outer(a, slope), Formed(slope)))
+    return tuple(
+        block
+        for a, slope in zip(inputs, slopes, strict=True)
+        for block in (OuterProductBlock(a, slope), FormedBlock(slope))
+    )
 
 
 def _with_batch(

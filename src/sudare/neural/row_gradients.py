@@ -3,8 +3,8 @@
 The loss is traced for one row and mapped over rows by JAX: so no row can see another one, whatever the function does with a batch.
 Each array of trained parameters becomes a block (`per_row_clipping.py`). Where the trace shows that an array is used once,
 
-- in a product with a vector of the row, the block is `Outer`: inputs of the product and slopes at its result, and no gradient is formed;
-- as the kernel of a convolution, it is `Formed` as one product of patches and slopes a row, which is far faster than what a mapped gradient
+- in a product with a vector of the row, the block is `OuterProductBlock`: inputs of the product and slopes at its result, and no gradient is formed;
+- as the kernel of a convolution, it is `FormedBlock` as one product of patches and slopes a row, which is far faster than what a mapped gradient
   is compiled to (a convolution with as many groups as rows).
 
 All other arrays (biases, scales, kernels of attention, whatever is used twice) have their gradients formed by JAX. That the blocks are those of
@@ -27,7 +27,7 @@ import numpy as np
 from jax import lax
 from jax.extend import core
 
-from sudare.neural.per_row_clipping import LARGEST_VALUE, Array, Block, Blocks, Formed, Layout, Outer
+from sudare.neural.per_row_clipping import LARGEST_VALUE, Array, Block, Blocks, FormedBlock, Layout, OuterProductBlock
 
 # (trained arrays, other arrays, one row, its target): the row's loss.
 RowLoss = Callable[[Sequence[Array], Sequence[Array], Array, Array], Array]
@@ -48,7 +48,7 @@ def shape_of(shape: Sequence[int], dtype: Any) -> jax.ShapeDtypeStruct:
     return made
 
 
-class RowsMeet(Exception):
+class RowsNotSeparable(Exception):
     """A function does what mapping over rows does not keep apart."""
 
 
@@ -137,10 +137,10 @@ class RowGradients:
     def traced(
         cls, loss: RowLoss, trained: Sequence[Any], frozen: Sequence[Any], row: Any, target: Any
     ) -> RowGradients:
-        """From the shapes of everything. Raise RowsMeet where the function does what mapping over rows does not keep apart."""
+        """From the shapes of everything. Raise RowsNotSeparable where the function does what mapping over rows does not keep apart."""
         closed = jax.make_jaxpr(loss)(list(trained), list(frozen), row, target)
         if met := sorted(_names(closed.jaxpr).intersection(_REFUSED)):
-            raise RowsMeet(", ".join(met))
+            raise RowsNotSeparable(", ".join(met))
         walk = _Walk()
 
         def seen(*given: Array) -> Any:
@@ -193,7 +193,7 @@ class RowGradients:
         def block(leaf: int) -> Block:
             if leaf in self.uses:
                 return self.uses[leaf].block(*parts[leaf])
-            return Formed(parts[leaf].ravel(), (("reshape", tuple(parts[leaf].shape)),))
+            return FormedBlock(parts[leaf].ravel(), (("reshape", tuple(parts[leaf].shape)),))
 
         return tuple(map(block, range(self.arrays)))
 
@@ -290,7 +290,7 @@ def _vector_product(equation: Any, place: int, values: list[Any], result: Any) -
         shape_of(result.shape, result.dtype),
         lambda operand: operand.transpose(*of_other, *rest).ravel(),
         jnp.ravel,
-        lambda operand, slope: Outer(operand, slope, layout),
+        lambda operand, slope: OuterProductBlock(operand, slope, layout),
     )
 
 
@@ -332,7 +332,7 @@ def _convolution(equation: Any, values: list[Any], result: Any) -> Use | None:
         shape_of(result.shape, result.dtype),
         patches,
         lambda slope: slope.transpose(of_result[0], *of_result[2:], of_result[1])[0].reshape(-1, outputs),
-        lambda seen, slope: Formed(_finite(jnp.einsum("pi,po->io", seen, slope)).ravel(), layout),
+        lambda seen, slope: FormedBlock(_finite(jnp.einsum("pi,po->io", seen, slope)).ravel(), layout),
         product if channels * math.prod(sides) <= _FEW_INPUTS else None,
     )
 

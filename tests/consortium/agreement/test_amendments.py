@@ -10,14 +10,14 @@ import pytest
 from sudare.consortium import Agreement, Budget, Identity, LearningTask, MemberEntry, Revocation, Rotation, Statements
 from sudare.consortium.agreement.amendments import (
     Amendment,
-    adopted,
+    adopt_proposal,
     amended,
     check_follows,
     check_not_older,
     following_version,
     history_folder,
+    path_after_adoption,
     proposal_path,
-    settled_path,
     versions,
 )
 from sudare.consortium.agreement.signed_statements import signature_status
@@ -126,14 +126,14 @@ def test_a_key_that_does_not_count_is_not_named_again_when_its_member_has_left(h
     statements.save(path)
     second = amended(FIRST, statements, Amendment(frozenset({"west"}), without_tasks=frozenset({"patterns"})))
     proposed(path, second, staying)
-    adopted(path)
+    adopt_proposal(path)
     third = amended(second, Statements.load(path), Amendment())
     again = third.with_member(MemberEntry("west", stolen.public_key.hex(), Budget(4.0, 1e-5)))
     proposed(path, again, {**staying, "west": stolen})
     with pytest.raises(KeyRevoked, match="west"):
         check_follows(second, Statements.load(path), again)
     with pytest.raises(KeyRevoked, match="west"):
-        adopted(path)
+        adopt_proposal(path)
     fresh = MemberEntry("west", Identity.generated().public_key.hex(), Budget(4.0, 1e-5))
     check_follows(second, Statements.load(path), third.with_member(fresh))
 
@@ -143,16 +143,16 @@ def test_a_version_takes_its_place_once_all_have_signed_and_the_old_one_is_kept(
     FIRST.save(path)
     SIGNED.save(path)
     with pytest.raises(AgreementError, match=r"agreement\.next\.toml"):
-        adopted(path)
+        adopt_proposal(path)
     second = amended(FIRST, SIGNED, Amendment(tasks=(RISK,)))
     proposed(path, second, {name: KEYS[name] for name in ("east", "north")})
     assert following_version(FIRST, path) is None
     with pytest.raises(AgreementMismatch, match="not signed by west"):
-        adopted(path)
+        adopt_proposal(path)
     assert Agreement.load(path) == FIRST
     proposed(path, second, KEYS)
     assert following_version(FIRST, path) == second
-    assert adopted(path) == Agreement.load(path) == second
+    assert adopt_proposal(path) == Agreement.load(path) == second
     assert signature_status(second, Statements.load(path)).is_in_force
     assert not list(tmp_path.glob("agreement.next*"))
     assert following_version(FIRST, path) == second
@@ -181,8 +181,8 @@ def test_taking_a_version_goes_on_after_a_crash(written: str, tmp_path: Path, mo
     with monkeypatch.context() as patch:
         patch.setattr(*broken[written], crash)
         with pytest.raises(KeyboardInterrupt):
-            adopted(path)
-    assert adopted(path) == second
+            adopt_proposal(path)
+    assert adopt_proposal(path) == second
     assert signature_status(second, Statements.load(path)).is_in_force
     assert [each.agreement.version for each in versions(path)] == [1, 2]
 
@@ -195,7 +195,7 @@ def test_revocations_made_while_a_version_is_proposed_hold_under_it(tmp_path: Pa
     gone = Revocation(KEYS["west"].public_key.hex(), "2026-11-17", "stolen").signed_by(KEYS["west"])
     replace(SIGNED, revocations=(gone,)).save(path)
     with pytest.raises(KeyRevoked):
-        adopted(path)
+        adopt_proposal(path)
     with pytest.raises(SudareError):
         following_version(FIRST, path)
 
@@ -206,8 +206,8 @@ def test_a_new_member_has_no_earlier_version(tmp_path: Path) -> None:
         MemberEntry("south", south.public_key.hex(), Budget(4.0, 1e-5))
     )
     proposed(path, second, {**KEYS, "south": south})
-    assert settled_path(proposal_path(path)) == settled_path(path) == path
-    assert adopted(path) == second
+    assert path_after_adoption(proposal_path(path)) == path_after_adoption(path) == path
+    assert adopt_proposal(path) == second
 
 
 def test_a_new_budget_is_entered_once_and_an_older_version_is_refused(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_new_budget_is_entered_once_and_an_older_version_is_refused(tmp_path: 
     change = Amendment(budgets={"east": Budget(12.0, 1e-5)})
     second = amended(first, member.statements(), change)
     proposed(member.agreement_path, second, {name: IDENTITIES[name] for name in NAMES})
-    adopted(member.agreement_path)
+    adopt_proposal(member.agreement_path)
     for _ in range(2):
         check_not_older(member, second)
     assert account.remaining().epsilon == 2.5

@@ -269,8 +269,8 @@ def test_two_processes_with_one_key_are_noticed_by_the_others_and_by_the_one_tha
     for reply in replies:
         first.receive(Packet(second.name, reply), 60.0)
         twin.receive(Packet(second.name, reply), 60.0)
-    assert first.doubled_here() == {second.name}
-    assert twin.doubled_here() == set()
+    assert first.reporters_of_our_double() == {second.name}
+    assert twin.reporters_of_our_double() == set()
     assert first.refused_by() == set()
 
 

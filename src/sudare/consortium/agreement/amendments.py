@@ -42,7 +42,7 @@ def proposal_path(agreement_path: Path) -> Path:
     return agreement_path.with_name(f"{agreement_path.stem}{_NEXT}{agreement_path.suffix}")
 
 
-def settled_path(path: Path) -> Path:
+def path_after_adoption(path: Path) -> Path:
     """Where the agreement will stand that is proposed in this file; the path itself where it is no proposal's."""
     stem = path.stem
     return path.with_name(stem.removesuffix(_NEXT) + path.suffix) if stem.endswith(_NEXT) else path
@@ -161,7 +161,7 @@ def following_version(agreement: Agreement, agreement_path: Path) -> Agreement |
     return found if is_next and signature_status(found, statements).is_in_force else None
 
 
-def adopted(agreement_path: Path) -> Agreement:
+def adopt_proposal(agreement_path: Path) -> Agreement:
     """The proposed version, in the place of the present one, which is kept in the history. Repeated after a crash, it goes on where it was.
 
     Raise AgreementError where nothing is proposed or it cannot follow, and as `keys_in_force` does unless all of its members have signed.

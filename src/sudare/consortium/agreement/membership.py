@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sudare.consortium.agreement.agreement import Agreement, Budget, MemberEntry
-from sudare.consortium.agreement.amendments import settled_path
+from sudare.consortium.agreement.amendments import path_after_adoption
 from sudare.consortium.agreement.document_fields import Field, parsed_toml
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.member_settings import Member, new_member_file
@@ -123,7 +123,7 @@ def _joined(
 def _member_document(agreement_path: Path, joining: NewMember) -> dict[str, Any]:
     return {
         "name": joining.name,
-        "agreement": os.path.relpath(settled_path(agreement_path).absolute(), joining.folder.absolute()),
+        "agreement": os.path.relpath(path_after_adoption(agreement_path).absolute(), joining.folder.absolute()),
         "key": KEY_FILE,
         "ledger": joining.ledger,
         "state": "state",

@@ -194,7 +194,7 @@ class Session:
         """Members with whose key two processes speak at once: a life that another has followed goes on speaking."""
         return frozenset(name for name, peer in self._peers.items() if peer.words_between >= _WORDS_OF_A_SECOND_NODE)
 
-    def doubled_here(self) -> frozenset[str]:
+    def reporters_of_our_double(self) -> frozenset[str]:
         """Members that said, signed, that another process speaks with this member's key, and that they hear that one."""
         return frozenset(name for name, peer in self._peers.items() if peer.refuses_us and peer.channel is not None)
 
@@ -423,7 +423,7 @@ class Session:
             peer.refusal_owed = _digest(packet.content)
             return
         if channel is not None and theirs in peer.displaced:
-            self._hear_displaced(packet.sender, peer, channel, found, _digest(packet.content), now)
+            self._hear_replaced_process(packet.sender, peer, channel, found, _digest(packet.content), now)
             return
         if channel is None and found.greeting is not None:
             channel = peer.candidate = self._channel_to(packet.sender, found.greeting)
@@ -439,7 +439,7 @@ class Session:
         elif channel is peer.channel or self._is_known_to(found, now):
             peer.heard_at = now if self._take_into_use(packet.sender, peer, channel, now) else peer.heard_at
 
-    def _hear_displaced(
+    def _hear_replaced_process(
         self, name: str, peer: Peer, channel: Channel, found: Heard, refused: bytes, now: float
     ) -> None:
         """A life goes on speaking after another took its place. If that one is silent it was an old hello, kept back by whoever passes them on.
