@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 
@@ -9,7 +10,17 @@ import pytest
 from starlette.testclient import TestClient
 
 from sudare.web.passwords import hashed_password
-from sudare.web.sessions import GUESS_SECONDS, IDLE_SECONDS, LONGEST_SECONDS, MOST_GUESSES, TOKEN_SECONDS, address_block
+from sudare.web.server import MOST_CONNECTIONS
+from sudare.web.sessions import (
+    GUESS_SECONDS,
+    IDLE_SECONDS,
+    LONGEST_SECONDS,
+    MOST_GUESSES,
+    MOST_WAITING,
+    MOST_WAITING_OF_A_PLACE,
+    TOKEN_SECONDS,
+    address_block,
+)
 from sudare.web.settings import User
 from tests.web.kit import Client, TestPage
 
@@ -145,6 +156,25 @@ class TestPasswords:
         everybody.wait(60)
         first.join()
         assert compared == ["first"]
+
+    def test_few_passwords_wait_to_be_compared_however_many_names_are_guessed(self, page: TestPage) -> None:
+        known = page.client(None)
+        assert self.sign_in(known, "aiko", PASSWORD) == 303
+        known.cookies.delete(page.services.cookie)
+        with contextlib.ExitStack() as waiting:
+            places = [
+                waiting.enter_context(page.sessions.place_to_wait("testclient", f"nobody{number}"))
+                for number in range(MOST_WAITING_OF_A_PLACE + 1)
+            ]
+            assert places == [True] * MOST_WAITING_OF_A_PLACE + [False]
+            assert self.sign_in(page.client(None), "aiko", PASSWORD) == 429
+            assert self.sign_in(known, "aiko", PASSWORD) == 303
+            elsewhere = [
+                waiting.enter_context(page.sessions.place_to_wait(f"10.0.0.{number % 9}", "aiko"))
+                for number in range(MOST_WAITING)
+            ]
+            assert sum(places) + sum(elsewhere) == MOST_WAITING < MOST_CONNECTIONS
+        assert self.sign_in(page.client(None), "aiko", PASSWORD) == 303
 
     def test_who_signed_in_may_guess_again(self, page: TestPage) -> None:
         client = page.client(None)

@@ -5,13 +5,14 @@ Nothing here is written to disk: a page that is started again has nobody signed 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import ipaddress
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,6 +29,9 @@ MOST_GUESSES: Final = 5
 GUESS_SECONDS: Final = 300.0
 # So many pairs of address and name are counted: more than can be compared in GUESS_SECONDS.
 MOST_COUNTED: Final = 20_000
+# So many passwords wait at once to be compared, from one place and in all: fewer than the server has requests under way.
+MOST_WAITING_OF_A_PLACE: Final = 50
+MOST_WAITING: Final = 200
 
 Clock = Callable[[], float]
 
@@ -64,6 +68,7 @@ class Sessions:
         self._tokens: dict[str, tuple[float, str, Role]] = {}
         self._sessions: dict[str, Session] = {}
         self._guesses: dict[str, deque[float]] = {}
+        self._waiting: Counter[str] = Counter()
         self._secret = new_secret()
 
     def new_token(self, user: str, role: Role) -> str:
@@ -135,15 +140,34 @@ class Sessions:
         with self._lock:
             self._guesses.pop(self._counted_as(address, name, browser), None)
 
+    @contextlib.contextmanager
+    def place_to_wait(self, address: str, name: str, browser: str = "") -> Iterator[bool]:
+        """Whether another password from there may wait to be compared. Those who hang up still wait, and would take the place of everybody."""
+        place = self._place(address, name, browser)
+        with self._lock:
+            is_free = self._waiting[place] < MOST_WAITING_OF_A_PLACE and self._waiting.total() < MOST_WAITING
+            self._waiting[place] += is_free
+        try:
+            yield is_free
+        finally:
+            with self._lock:
+                self._waiting[place] -= is_free
+                if not self._waiting[place]:
+                    del self._waiting[place]
+
     def known_browser(self, name: str) -> str:
         """What a browser keeps from which a name has signed in: only this page, as long as it runs, can make it, and for this name only."""
         number = new_token()
         return f"{number}.{self._browser_mark(number, name)}"
 
     def _counted_as(self, address: str, name: str, browser: str) -> str:
+        return _key(f"{self._place(address, name, browser)} {name}")
+
+    def _place(self, address: str, name: str, browser: str) -> str:
+        """The browser, where this name has signed in from it; else the address."""
         number, _, mark = browser.partition(".")
         is_known = hmac.compare_digest(mark.encode("utf-8", "replace"), self._browser_mark(number, name).encode())
-        return _key(f"{number if is_known else address_block(address)} {name}")
+        return number if is_known else address_block(address)
 
     def _browser_mark(self, number: str, name: str) -> str:
         return self._mark("browser", f"{number} {name}")

@@ -59,14 +59,18 @@ async def _sign_in_by_password(request: Request, services: Services) -> Response
     check_form(request, is_own)
     name, address = form.text("user"), "" if request.client is None else request.client.host
     browser = request.cookies.get(BROWSER_COOKIE, "")
-    if not services.sessions.may_guess(address, name, browser):
-        services.log.write("sign-in-refused", kind="guesses")
-        return _form(request, services, 429, "guesses")
     user = services.settings.users.get(name)
     password = form.fields.get("password", [""])[0]
-    is_right = await anyio.to_thread.run_sync(
-        is_password, password, None if user is None else user.password, limiter=services.comparing
-    )
+    with services.sessions.place_to_wait(address, name, browser) as is_free:
+        if not is_free:
+            services.log.write("sign-in-refused", kind="busy")
+            return refusal(request, 429)
+        if not services.sessions.may_guess(address, name, browser):
+            services.log.write("sign-in-refused", kind="guesses")
+            return _form(request, services, 429, "guesses")
+        is_right = await anyio.to_thread.run_sync(
+            is_password, password, None if user is None else user.password, limiter=services.comparing
+        )
     if not is_right or user is None:
         services.log.write("sign-in-refused", kind="password")
         return _form(request, services, 403, "password")
