@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sudare import files
-from sudare.errors import RequestError
+from sudare.errors import LedgerError, RequestError
 from sudare.privacy.ledger import Ledger
 from sudare.privacy.release import Release
 from sudare.requests import request_store
@@ -299,6 +299,23 @@ def test_a_disk_that_stays_full_is_told_with_what_is_lost(
     assert "No space left on device" in ended.outcome.problem
     assert "It is gone" in ended.outcome.problem
     assert ended.outcome.epsilon == 0.5 == spent(settings)
+
+
+def test_an_end_that_cannot_be_entered_is_not_called_free_of_charge(
+    settings: RequestSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = approved(settings)
+
+    def full_ledger(*_: object) -> None:
+        raise LedgerError("The ledger's database cannot be used.", "Check the disk. Nothing was charged.")
+
+    monkeypatch.setattr("sudare.requests.job.enter", full_ledger)
+    with pytest.raises(RequestError, match="stays charged") as told:
+        run(settings, request.identity)
+    assert "Nothing was charged" not in str(told.value)
+    monkeypatch.undo()
+    assert run(settings, request.identity).state == "done"
+    assert spent(settings) == 0.5
 
 
 def disk_is_full(*_: object) -> None:

@@ -139,12 +139,24 @@ def test_two_columns_of_one_name_are_told_and_neither_is_lost(page: TestPage) ->
         "name-1": "a",
         "kind-1": "number",
         "low-1": "7",
+        "target": "weight",
+        "person": "patient",
+        "most_rows": "3",
     }
     answer = client.submit(path, {"digest": digest(client, path), **twice})
     assert answer.status_code == 400
     assert "Two columns are called" in answer.text
-    assert 'name="low-1" value="7"' in answer.text
+    for name, value in (("low-1", "7"), ("target", "weight"), ("person", "patient"), ("most_rows", "3")):
+        assert f'name="{name}" value="{value}"' in answer.text
     assert saved(page) == TEXT
+
+
+@pytest.mark.parametrize("facts", ["kind = 'date'\nfirst = 1\nlast = {}\nunit = [1]", "kind = 'date part'\npart = {}"])
+def test_values_without_a_hash_are_told_in_words(page: TestPage, facts: str) -> None:
+    (page.folder / "schemas" / "bad.toml").write_text(f"[columns.a]\n{facts}\n")
+    shown = page.client("viewer").get("/schemas/bad")
+    assert shown.status_code == 200
+    assert "Give one of" in shown.text
 
 
 def test_all_problems_are_shown(page: TestPage) -> None:

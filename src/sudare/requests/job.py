@@ -89,13 +89,24 @@ def _run_alone(settings: RequestSettings, store: RequestStore, identity: str) ->
         store.replace(request)
     account = settings.account(settings.table(request.table))
     outcome = _outcome(settings, account, request, lambda step: store.tell_progress(identity, step))
-    enter(account, request, outcome.state, request.who, _reason(outcome))
+    _enter_end(account, request, outcome)
     with store.changing():
         request = ended(store.request(identity), outcome)
         store.replace(request)
     if outcome.state != "failed":
         remove_folder(store.run_folder(identity))
     return request
+
+
+def _enter_end(account: Account, request: Request, outcome: Outcome) -> None:
+    """Enter how a run ended. Raise RequestError where the ledger cannot be written: its own error would say that nothing was charged."""
+    try:
+        enter(account, request, outcome.state, request.who, _reason(outcome))
+    except LedgerError:
+        raise RequestError(
+            f"The end of the run of request {request.identity} cannot be entered in the ledger. What it has charged stays charged.",
+            "Check that the disk has space, and run it again: it is not charged twice.",
+        ) from None
 
 
 def _outcome(settings: RequestSettings, account: Account, request: Request, tell: Tell) -> Outcome:

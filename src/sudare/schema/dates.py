@@ -71,7 +71,8 @@ class Date(Number):
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        if self.unit not in UNIT_SECONDS:
+        # Compared one by one: what a TOML text has here may be a list, which has no hash.
+        if self.unit not in tuple(UNIT_SECONDS):
             raise SchemaError("`unit` is not a unit of time.", f"Give one of {', '.join(map(repr, UNIT_SECONDS))}.")
         set_field(self, "timezone", checked_timezone(self.timezone))
         set_field(self, "format", checked_format(self.format))
@@ -149,7 +150,7 @@ class DatePart(Category):
     format: str | None = None
 
     def __post_init__(self) -> None:
-        if self.part not in PART_VALUES:
+        if self.part not in tuple(PART_VALUES):
             raise SchemaError(
                 "`part` is not a part of a date or time.", f"Give one of {', '.join(map(repr, PART_VALUES))}."
             )

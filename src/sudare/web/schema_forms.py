@@ -100,7 +100,12 @@ def document_in(form: Form, old: Mapping[str, Any]) -> dict[str, Any]:
     if twice is not None:
         raise SchemaError(f"Two columns are called {twice!r}. Nothing was saved.", "Give one of them another name.")
     document = {name: value for name, value in old.items() if name in ("drop",)}
-    document["columns"] = dict(columns)
+    return {**document, "columns": dict(columns), **rows_and_target_in(form, old)}
+
+
+def rows_and_target_in(form: Form, old: Mapping[str, Any]) -> dict[str, Any]:
+    """The sections of a submitted form that are no column, as they were typed."""
+    document: dict[str, Any] = {}
     target, person = form.text("target"), form.text("person")
     if target:
         document["target"] = {"column": target}

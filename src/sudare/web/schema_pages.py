@@ -35,6 +35,7 @@ from sudare.web.schema_forms import (
     document_in,
     forms_of,
     open_questions,
+    rows_and_target_in,
 )
 from sudare.web.settings import TableSettings
 from sudare.web.visit import Form, Visit, page
@@ -112,7 +113,10 @@ def save_schema(visit: Visit) -> Response:
         except SchemaError as error:
             if form.text("mode") == "text":
                 return _shown(visit, old, edited=_typed_text(form), refused=error, status=400)
-            return _shown(visit, old, forms=forms_of(columns_in(form)), refused=error, status=400)
+            rows_and_target = rows_and_target_in(form, _document(old))
+            return _shown(
+                visit, old, forms=forms_of(columns_in(form)), typed=rows_and_target, refused=error, status=400
+            )
         problems = all_problems(document)
         refused: SudareError | None = None
         if form.text("digest") != _digest(old):
@@ -163,18 +167,20 @@ def _shown(
     *,
     edited: str | None = None,
     forms: list[ColumnForm] | None = None,
+    typed: Mapping[str, Any] | None = None,
     refused: SudareError | None = None,
     status: int = 200,
 ) -> Response:
     """The schema's page; with what was typed instead of what is kept, where that was refused."""
-    typed = text if edited is None else edited
-    document = _document(typed) or _document(text)
-    target, person = document.get("target"), document.get("person")
+    shown = text if edited is None else edited
+    document = _document(shown) or _document(text)
+    others = document if typed is None else typed
+    target, person = others.get("target"), others.get("person")
     return visit.render(
         "schema.html",
         status,
         name=visit.path("name"),
-        text=typed,
+        text=shown,
         digest=_digest(text),
         refused=refused,
         problems=all_problems(document) if document else [_problem_of(text)],
