@@ -76,6 +76,8 @@ WORDS_IN_GAPS: Final = (
     "term",
     "standard_deviation",
     "Averages",
+    "log_odds",
+    "quantile",
 )
 # Keyword arguments that programs read, not people.
 _FOR_PROGRAMS: Final = {

@@ -47,6 +47,27 @@ def test_a_line_of_the_budget_says_its_own_numbers() -> None:
     assert line == "loans  ███░  ε 20.0 のうち 4.0   δ 1e-5 のうち 0   記載 10 件"
 
 
+def test_a_value_of_a_request_is_not_taken_for_a_sentence_without_its_first_word() -> None:
+    assert translated("  by = 病棟", "ja") == "  by = 病棟"
+    assert translated("approved by aiko", "ja") == "aiko により承認"
+
+
+def test_a_guarantee_at_the_end_of_a_sentence_is_told_whole() -> None:
+    guarantee = "ε = 1, δ = 0, replace-one person, towards everyone"
+    told = "ε = 1、δ = 0、一件置換（個人）、すべての人に対して"
+    assert translated(f"Guarantee: {guarantee}.", "ja") == f"保証：{told}。"
+    assert translated(f"Wrote m.onnx; its guarantee: {guarantee}.", "ja") == f"m.onnx に書きました。保証：{told}。"
+    assert (
+        translated("Computed from: at most 3 rows a person; further rows of a person were left out.", "ja")
+        == "計算の対象：個人ごとに最大 3 行。それを超える行は除きました。"
+    )
+
+
+def test_expected_errors_of_counts_are_in_records() -> None:
+    line = "Typical error, by the noise alone: counts ±31 records; means of 費用 ±78,000 円."
+    assert translated(line, "ja") == "ノイズだけによる典型的な誤差：件数 ±31 レコード; 費用 の各平均 ±78,000 円。"
+
+
 def test_a_text_that_no_template_makes_is_left_as_it_is() -> None:
     assert CATALOGUE.translated("Something else", 4) is None
     assert translated("Zyx wvu tsr.", "ja") == "Zyx wvu tsr."

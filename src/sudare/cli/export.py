@@ -25,7 +25,7 @@ def export(
     trusted: TrustedKeys = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a released model for other tools: ONNX (linear models and networks) or MLflow (every model). It costs nothing.
+    """Write a released model for other tools: ONNX (linear models, additive models and networks) or MLflow (every model). It costs nothing.
 
     ONNX has one input for each declared column, and encodes them itself; docs/shell.md says how. The export has no signature: pass the release on with it.
     """
@@ -47,6 +47,6 @@ def export(
     answer(
         {"file": str(file), "learner": release.learner, "signature": signature, "files": written},
         as_json,
-        *(f"Wrote {each}: {release.guarantee}." for each in written),
+        *(f"Wrote {each}; its guarantee: {release.guarantee}." for each in written),
         *signature_lines(signature),
     )

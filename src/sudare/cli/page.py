@@ -143,7 +143,8 @@ def _told(settings: PageSettings) -> dict[str, Any]:
 
 def _summary(settings: PageSettings) -> str:
     people = f"{len(settings.users)} users with passwords" if settings.users else "one person, by a one-time address"
-    return f"This would serve {settings.address()} for {people}; {len(settings.tables)} tables can be asked about."
+    tables = len(settings.tables)
+    return f"This would serve {settings.address()} for {people}; {tables} {'table' if tables == 1 else 'tables'} can be asked about."
 
 
 def _serve(settings: PageSettings, log: Path | None, as_json: bool) -> None:

@@ -76,9 +76,9 @@ def show(
         {**values, **dict(about), "csv": None if output is None else str(output), "files": files},
         as_json,
         _shown(numbers),
-        *(f"{label.capitalize()}: {escaped_for_terminal(text)}." for label, text in about),
+        *(f"Computed from: {escaped_for_terminal(text)}." for _, text in about),
         *numbers.notes,
-        _said(release.guarantee, level) if has_intervals(numbers) else f"{release.guarantee}.",
+        _said(release.guarantee, level) if has_intervals(numbers) else f"Guarantee: {release.guarantee}.",
         *signature_lines(signature),
         *(f"Wrote {each}." for each in files),
     )

@@ -1,4 +1,4 @@
-"""Released linear models and networks as ONNX: inputs are the declared columns, and predictions those of `predict`."""
+"""Released linear models, additive models and networks as ONNX: inputs are the declared columns, and predictions those of `predict`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _IR_VERSION: Final = 10
 
 
 def onnx_model(release: Release) -> bytes:
-    """The file. Raise NotReleasable where the release is no linear model or network of declared columns, and ExtraMissing without onnx."""
+    """The file. Raise NotReleasable where the release is no linear or additive model or network of declared columns, and ExtraMissing without onnx."""
     model = release.model()
     is_network = hasattr(model, "hidden_layer_sizes") and hasattr(model, "parameters_")
     if not is_network and not hasattr(model, "coef_"):
         raise NotReleasable(
             f"A {release.learner} cannot be exported to ONNX.",
-            "Linear models and networks can; show others with `sudare show`.",
+            "Linear models, additive models and networks can; show others with `sudare show`.",
         )
     if model.schema_digest_ is None:
         raise NotReleasable(

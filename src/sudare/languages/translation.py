@@ -108,6 +108,8 @@ class _Template:
 
     def _has_short_values(self, values: Mapping[str, str]) -> bool:
         """Whether what stands in the gaps are names and numbers, not sentences, lines or lists: a template of hardly any words takes nothing else."""
+        if any(value.isspace() for value in values.values()):
+            return False
         if self._has_plural and any(" " in values[gap] for gap in list(values)[:1]):
             return False
         return not any(mark in value for value in values.values() for mark in ("; ", ". ", "  ", " ±"))
@@ -190,6 +192,8 @@ class _Catalogue:
         """The part in this language, with the blanks around it; as it is where it has no words."""
         if not re.search(r"[A-Za-z]{2}", text):
             return text
+        if (amount := re.fullmatch(r"([\d.,]+) ([a-z]+)", text)) is not None and amount[2] in self._exact:
+            return f"{amount[1]} {self._exact[amount[2]]}"
         told = self.translated(text.strip(), depth)
         return None if told is None else text.replace(text.strip(), told)
 
