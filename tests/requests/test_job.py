@@ -318,6 +318,19 @@ def test_an_end_that_cannot_be_entered_is_not_called_free_of_charge(
     assert spent(settings) == 0.5
 
 
+def test_a_process_that_cannot_be_started_is_told_in_words_and_can_be_started_later(
+    settings: RequestSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = approved(settings)
+    monkeypatch.setattr("sudare.requests.job.tempfile.TemporaryFile", disk_is_full)
+    with pytest.raises(RequestError, match="No space left on device"):
+        start(settings, request.identity)
+    monkeypatch.undo()
+    assert settings.store.was_left(settings.store.request(request.identity))
+    assert run(settings, request.identity).state == "done"
+    assert spent(settings) == 0.5
+
+
 def disk_is_full(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -295,23 +295,29 @@ def _reason(outcome: Outcome) -> str:
 
 
 def start(settings: RequestSettings, identity: str) -> subprocess.Popen[bytes]:
-    """A process that runs the request, whatever becomes of this one. Raise RequestError where it may not run.
+    """A process that runs the request, whatever becomes of this one. Raise RequestError where it may not run, or cannot be started.
 
     That it runs is kept first: killed on the way, it is known to be gone on with.
     """
     store = settings.store
     with store.changing():
         store.replace(begun(store.request(identity)))
-    with tempfile.TemporaryFile() as asked:
-        asked.write(json.dumps({"settings": settings.to_dict(), "request": identity}).encode())
-        asked.seek(0)
-        return subprocess.Popen(
-            [sys.executable, "-m", "sudare.requests.job"],
-            stdin=asked,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+    try:
+        with tempfile.TemporaryFile() as asked:
+            asked.write(json.dumps({"settings": settings.to_dict(), "request": identity}).encode())
+            asked.seek(0)
+            return subprocess.Popen(
+                [sys.executable, "-m", "sudare.requests.job"],
+                stdin=asked,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise RequestError(
+            f"The run of request {identity} cannot be started ({error.strerror}). Nothing more was charged.",
+            "Make room in the folder of temporary files, and run it again.",
+        ) from None
 
 
 def resume(settings: RequestSettings) -> list[str]:
