@@ -63,6 +63,10 @@ def test_a_guarantee_at_the_end_of_a_sentence_is_told_whole() -> None:
     )
 
 
+def test_a_command_between_backticks_stays_what_is_to_be_typed() -> None:
+    assert translated("`sudare fit mean` has no --by.", "ja") == "`sudare fit mean` に --by はありません。"
+
+
 def test_expected_errors_of_counts_are_in_records() -> None:
     line = "Typical error, by the noise alone: counts ±31 records; means of 費用 ±78,000 円."
     assert translated(line, "ja") == "ノイズだけによる典型的な誤差：件数 ±31 レコード; 費用 の各平均 ±78,000 円。"

@@ -53,7 +53,7 @@ class FitCommand(TyperCommand):
             option = word.partition("=")[0]
             if option in others:
                 kinds = [name for name in FITTED if option in {each.option for each in KINDS[name].fields}]
-                elsewhere = f"It is for: {', '.join(kinds)}." if kinds else "No kind of `sudare fit` has it."
+                elsewhere = f"It is for: `{'`, `'.join(kinds)}`." if kinds else "No kind of `sudare fit` has it."
                 error = 10
                 tell_error(
                     "InvalidParameter", f"`sudare fit {self.name}` has no {option}.",

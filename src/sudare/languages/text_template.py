@@ -65,14 +65,18 @@ def pattern(template: str) -> re.Pattern[str]:
 
 
 def quoted_gaps(template: str) -> set[str]:
-    """Gaps between quotation marks: what stands there is a name that somebody gave."""
+    """Gaps between quotation marks, or anywhere in what is to be typed: what stands there is a name that somebody gave, or a word of the shell."""
     pieces = list(tokens(template))
     around = zip([("text", ""), *pieces], pieces, [*pieces[1:], ("text", "")], strict=False)
-    return {
-        name
-        for before, (kind, name), after in around
-        if kind == "gap" and before[1].endswith(_QUOTES) and after[1].startswith(before[1][-1])
-    }
+    found, backticks = set[str](), 0
+    for before, (kind, name), after in around:
+        if kind == "text":
+            backticks += name.count("`")
+        elif kind == "gap":
+            is_quoted = before[1].endswith(_QUOTES) and after[1].startswith(before[1][-1])
+            if is_quoted or backticks % 2:
+                found.add(name)
+    return found
 
 
 def filled(template: str, values: Mapping[str, object]) -> str:
