@@ -59,7 +59,9 @@ def show(
     found = dict(numbers.table)
     drawn = [] if plot is None else all_measured_rows(numbers)
     if plot is not None and not drawn:
-        raise InvalidParameter(f"A {release.learner} has no numbers to draw.", "Leave --plot out.")
+        raise InvalidParameter(
+            f"This {release.learner} cannot be drawn: it has no numbers, or dates among them.", "Leave --plot out."
+        )
     if output is not None:
         write_new_private(output, _csv_text(found).encode())
     if parquet is not None:
