@@ -86,3 +86,32 @@ def test_whoever_holds_many_connections_open_keeps_nobody_out(count: int, monkey
     still, answered = asyncio.run(held_open(count))
     assert answered.startswith(b"HTTP/1.1 204")
     assert still == min(count + 1, 5)
+
+
+async def unread(rounds: int) -> list[bytes]:
+    """How one more connection begins to be answered, after each of some rounds of connections whose answers nobody takes."""
+
+    async def large(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(1 << 23)})
+
+    config = uvicorn.Config(large, http=TimedHeaders, log_config=None, limit_concurrency=8, timeout_keep_alive=0)  # type: ignore[arg-type]
+    config.load()
+    loop, state, ours, begun = asyncio.get_running_loop(), ServerState(), [], []
+    for _ in range(rounds):
+        for _ in range(7):
+            own, theirs = socket.socketpair()
+            own.setblocking(False)
+            ours.append(own)
+            await loop.connect_accepted_socket(lambda: TimedHeaders(config, state, {}), theirs)
+            await loop.sock_sendall(own, WHOLE)
+            answered = await asyncio.wait_for(loop.sock_recv(own, 12), 60)
+        begun.append(answered)
+    for own in ours:
+        own.close()
+    return begun
+
+
+def test_so_is_nobody_by_answers_that_are_never_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timed_headers, "MOST_OPEN", 5)
+    assert asyncio.run(unread(4)) == [b"HTTP/1.1 200"] * 4

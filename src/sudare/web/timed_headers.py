@@ -14,7 +14,7 @@ from sudare.web.settings import is_loopback
 HEADER_SECONDS: Final = 10.0
 # Of other computers. On this one there may be a proxy, which has the connections of all.
 MOST_OF_AN_ADDRESS: Final = 50
-# With so many open ones a new one takes the place of the one that owes the rest of a request longest: whoever holds many open keeps nobody out.
+# With so many open ones a new one takes the place of the one that owes the rest of a request, or does not take its answer, longest: whoever holds many open keeps nobody out.
 MOST_OPEN: Final = 400
 
 
@@ -61,16 +61,22 @@ class TimedHeaders(H11Protocol):
             self._header_timer = None
 
     def _make_room(self) -> None:
-        """Close the connection that was silent longest of those that owe the rest of a request, where there are too many."""
-        is_open = [
-            each for each in self.connections if isinstance(each, TimedHeaders) and not each.transport.is_closing()
-        ]
-        if len(is_open) > MOST_OPEN:
+        """Close the connection that was silent longest of those that owe the rest of a request, or do not take the rest of an answer, where there are too many."""
+        others = [each for each in self.connections if isinstance(each, TimedHeaders) and each is not self]
+        if len(others) >= MOST_OPEN:
             owing = [
-                each for each in is_open if each is not self and each.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+                each
+                for each in others
+                if each.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+                or each.flow.write_paused
+                # It ends when its peer has taken all, which may be never.
+                or each.transport.is_closing()
             ]
             if owing:
-                min(owing, key=lambda each: each._heard_at).transport.abort()
+                longest = min(owing, key=lambda each: each._heard_at)
+                longest.transport.abort()
+                # The loop tells of the end later: until then it must not be chosen again.
+                self.connections.discard(longest)
 
     def _of_this_address(self) -> int:
         own = address_block(self.client[0]) if self.client else ""
