@@ -133,8 +133,8 @@ class TestPasswords:
 
     def test_a_right_password_is_taken_whatever_others_guess_elsewhere(self, page: TestPage) -> None:
         for _ in range(3 * MOST_GUESSES):
-            page.sessions.may_guess("10.0.0.1", "aiko")
-        assert not page.sessions.may_guess("10.0.0.1", "aiko")
+            page.sessions.count_guess("10.0.0.1", "aiko")
+        assert not page.sessions.count_guess("10.0.0.1", "aiko")
         assert self.sign_in(page.client(None), "aiko", PASSWORD) == 303
 
     def test_guesses_count_before_they_are_compared(self, page: TestPage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ class TestPasswords:
 
         monkeypatch.setattr("sudare.web.sign_in_pages.is_password", slow)
         for _ in range(MOST_GUESSES - 1):
-            page.sessions.may_guess("testclient", "aiko")
+            page.sessions.count_guess("testclient", "aiko")
         first = threading.Thread(target=self.sign_in, args=(page.client(None), "aiko", "first"))
         first.start()
         while not compared:
@@ -179,7 +179,7 @@ class TestPasswords:
     def test_who_signed_in_may_guess_again(self, page: TestPage) -> None:
         client = page.client(None)
         for _ in range(MOST_GUESSES - 1):
-            page.sessions.may_guess("testclient", "aiko")
+            page.sessions.count_guess("testclient", "aiko")
         assert self.sign_in(client, "aiko", PASSWORD) == 303
         assert self.sign_in(page.client(None), "aiko", "x" * 300) == 403
 
@@ -188,26 +188,26 @@ class TestPasswords:
         assert self.sign_in(client, "aiko", PASSWORD) == 303
         client.cookies.delete(page.services.cookie)
         for _ in range(MOST_GUESSES):
-            page.sessions.may_guess("testclient", "aiko")
+            page.sessions.count_guess("testclient", "aiko")
         assert self.sign_in(page.client(None), "aiko", PASSWORD) == 429
         assert self.sign_in(client, "aiko", PASSWORD) == 303
 
     def test_such_a_browser_has_few_guesses_too_and_none_for_other_names(self, page: TestPage) -> None:
-        known = page.sessions.known_browser("aiko")
-        assert [page.sessions.may_guess("10.0.0.1", "aiko", known) for _ in range(MOST_GUESSES + 1)][-2:] == [
+        known = page.sessions.new_browser_token("aiko")
+        assert [page.sessions.count_guess("10.0.0.1", "aiko", known) for _ in range(MOST_GUESSES + 1)][-2:] == [
             True,
             False,
         ]
         for _ in range(MOST_GUESSES):
-            page.sessions.may_guess("10.0.0.1", "ken")
-        assert not page.sessions.may_guess("10.0.0.1", "ken", known)
+            page.sessions.count_guess("10.0.0.1", "ken")
+        assert not page.sessions.count_guess("10.0.0.1", "ken", known)
 
     def test_marks_of_forms_are_none_of_browsers(self, page: TestPage) -> None:
         """The cookie of a form is whatever a browser sends, and its mark is shown."""
         forged = f"7.{page.sessions.form_mark('browser 7 aiko')}", f"7.{page.sessions.form_mark('7 aiko')}"
         for _ in range(MOST_GUESSES):
-            page.sessions.may_guess("10.0.0.1", "aiko")
-        assert not any(page.sessions.may_guess("10.0.0.1", "aiko", each) for each in forged)
+            page.sessions.count_guess("10.0.0.1", "aiko")
+        assert not any(page.sessions.count_guess("10.0.0.1", "aiko", each) for each in forged)
 
     def test_addresses_of_one_computer_count_together(self, page: TestPage) -> None:
         assert address_block("2001:db8::1") == address_block("2001:db8::2:1") != address_block("2001:db8:0:1::1")

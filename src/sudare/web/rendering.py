@@ -18,8 +18,8 @@ from starlette.responses import HTMLResponse, Response
 from sudare.report.budget_bar import time_text
 from sudare.report.numbers import rounded_up, whole
 from sudare.safe_text import escaped_for_terminal
+from sudare.web.field_names_in_messages import page_translator
 from sudare.web.language import LANGUAGES, language_of
-from sudare.web.page_words import page_translator
 from sudare.web.sessions import Session
 from sudare.web.settings import Role
 

@@ -115,8 +115,8 @@ class Sessions:
             self._forget_ended(self._clock())
             return len(self._sessions)
 
-    def may_guess(self, address: str, name: str, browser: str = "") -> bool:
-        """Whether another password may be compared for a name from an address. If so, it is counted now, before anybody knows whether it is right.
+    def count_guess(self, address: str, name: str, browser: str = "") -> bool:
+        """Count a guess before anybody knows whether it is right. False where no further password may be compared for that name from that address.
 
         Names are counted as they were typed, whether or not there is such a user. Guesses from one address never keep another out; and where
         many share an address, those of the others keep out no browser from which this name has signed in before: it is counted by itself.
@@ -155,7 +155,7 @@ class Sessions:
                 if not self._waiting[place]:
                     del self._waiting[place]
 
-    def known_browser(self, name: str) -> str:
+    def new_browser_token(self, name: str) -> str:
         """What a browser keeps from which a name has signed in: only this page, as long as it runs, can make it, and for this name only."""
         number = new_token()
         return f"{number}.{self._browser_mark(number, name)}"

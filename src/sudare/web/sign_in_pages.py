@@ -65,7 +65,7 @@ async def _sign_in_by_password(request: Request, services: Services) -> Response
         if not is_free:
             services.log.write("sign-in-refused", kind="busy")
             return refusal(request, 429)
-        if not services.sessions.may_guess(address, name, browser):
+        if not services.sessions.count_guess(address, name, browser):
             services.log.write("sign-in-refused", kind="guesses")
             return _form(request, services, 429, "guesses")
         is_right = await anyio.to_thread.run_sync(
@@ -79,7 +79,7 @@ async def _sign_in_by_password(request: Request, services: Services) -> Response
     response = _with_session(services, services.sessions.sign_in(user.name, user.role))
     response.set_cookie(
         BROWSER_COOKIE,
-        services.sessions.known_browser(user.name),
+        services.sessions.new_browser_token(user.name),
         max_age=YEAR_SECONDS,
         path="/sign-in",
         secure=services.settings.is_https,

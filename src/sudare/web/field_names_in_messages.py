@@ -14,7 +14,7 @@ _OPTIONS: Final = frozenset(words.option for words in WORDS.values())
 _OPTION_OR_COMMAND: Final = re.compile(r"`[^`]*`|(?<![\w-])--[a-z][a-z-]*")
 
 
-def page_words(text: str) -> str:
+def field_names_in_messages(text: str) -> str:
     """The text with “epsilon” in place of --epsilon, and so on for every field of a request."""
     return _OPTION_OR_COMMAND.sub(lambda found: f"“{found[0][2:]}”" if found[0] in _OPTIONS else found[0], text)
 
@@ -24,6 +24,6 @@ def page_translator(language: Language) -> Translator:
     translate = translator(language)
 
     def said(text: str, /, **values: object) -> str:
-        return page_words(translate(text, **values))
+        return field_names_in_messages(translate(text, **values))
 
     return said
