@@ -39,6 +39,7 @@ PAGE = FILE.parent.parent / "docs" / "scale.md"
 SCHEMA = Schema({"age": Number(0.0, 100.0), "pressure": Number(80.0, 200.0), "ill": Label((0, 1))})
 PASSPHRASE = "only for this benchmark"
 TASK = LearningTask("risk", "one-sum", 1.0)
+BUDGET = Budget(10.0, 1e-5)
 SETTLE_SECONDS = 20.0
 LOOK_SECONDS = 0.25
 
@@ -48,9 +49,11 @@ def names_of(members: int) -> list[str]:
     return [f"site-{position:02d}" for position in range(members)]
 
 
-def write_consortium(folder: Path, members: int) -> None:
+def write_consortium(
+    folder: Path, members: int, tasks: tuple[LearningTask, ...] = (TASK,), budget: Budget = BUDGET
+) -> None:
     """An agreement that all have signed, a folder for every member, and certificates."""
-    agreement, identities = Agreement("scale", SCHEMA, tasks=(TASK,)), {}
+    agreement, identities = Agreement("scale", SCHEMA, tasks=tasks), {}
     for number, name in enumerate(names_of(members)):
         home = folder / name
         home.mkdir()
@@ -63,7 +66,7 @@ def write_consortium(folder: Path, members: int) -> None:
         files = {"agreement": "../agreement.toml", "key": "key.pem", "ledger": "ledger.db"}
         given = {"name": name, **files, "data": {"source": "patients.csv"}, "policy": {"approval": []}}
         new_member_file(home / "member.toml", given)
-        agreement = agreement.with_member(MemberEntry(name, identities[name].public_key.hex(), Budget(10.0, 1e-5)))
+        agreement = agreement.with_member(MemberEntry(name, identities[name].public_key.hex(), budget))
     agreement.save(folder / "agreement.toml")
     statements = Statements()
     for name, identity in identities.items():
@@ -96,13 +99,23 @@ class Consortium:
                 socket.create_connection((host, int(port)), 1.0).close()
                 return
             except OSError:
+                self.check_alive()
                 time.sleep(LOOK_SECONDS)
 
     def start_members(self) -> None:
         """Start all members, one right after the other."""
         for name in self.names:
-            own = ("--member", f"{name}/member.toml", "--kit", f"kits/{name}", "--relay", self._relay)
-            self._start(name, "node", *own, "--log", f"{name}.events")
+            self.start_member(name)
+
+    def start_member(self, name: str) -> None:
+        """Start one member, the first time or again."""
+        own = ("--member", f"{name}/member.toml", "--kit", f"kits/{name}", "--relay", self._relay)
+        self._start(name, "node", *own, "--log", f"{name}.events")
+
+    def kill(self, name: str) -> None:
+        """End one process without a word to it, and wait until it is gone."""
+        self.processes[name].kill()
+        self.processes[name].wait()
 
     def _start(self, name: str, *words: str) -> None:
         program = [sys.executable, "-c", "from sudare.cli.main import app; app()", *words]

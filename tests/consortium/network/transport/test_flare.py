@@ -22,6 +22,7 @@ from tests.consortium.processes import (
     Processes,
     check_outcomes,
     dictionary_in_process,
+    free_port,
     hospitals_in_process,
     names_of,
     processes,
@@ -102,6 +103,39 @@ def test_a_kit_in_another_name_is_refused_before_anything_is_connected(kits: Pat
 
     with pytest.raises(NotConnected, match="'east', not for 'west'"):
         FlareTransport("west", kits / "east", "localhost:1")
+
+
+def test_a_member_that_was_started_again_hears_others_before_it_has_sent_them_anything(tmp_path: Path) -> None:
+    """Others have its certificate from before and do not ask for it: it asks for theirs."""
+    pytest.importorskip("nvflare")
+    from sudare.consortium.network.transport.flare import FlareRelay, FlareTransport
+
+    write_kits(tmp_path / "kits", "localhost", ["east", "west"])
+    address = f"localhost:{free_port()}"
+
+    def joined(name: str) -> FlareTransport:
+        return FlareTransport(name, tmp_path / "kits" / name, address, peers=["east", "west"])
+
+    def heard(content: bytes) -> None:
+        """Until west has heard this from east, which says it again and again, as a session does."""
+        end = time.monotonic() + 120.0
+        while time.monotonic() < end:
+            east.send("west", content)
+            if west.receive(0.5) == Packet("east", content):
+                return
+        raise TimeoutError(west.drops.by_reason())
+
+    relay = FlareRelay(tmp_path / "kits/relay", address)
+    relay.start()
+    east, west = joined("east"), joined("west")
+    try:
+        heard(b"before")
+        west.close()
+        west = joined("west")
+        heard(b"after")
+    finally:
+        for each in (east, west, relay):
+            each.close()
 
 
 # Between processes

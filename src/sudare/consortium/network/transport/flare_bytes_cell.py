@@ -56,6 +56,8 @@ _UNSENT: Final = Limits(most_items=1 << 13, most_bytes=2 * MOST_FRAME_BYTES, mos
 _MOST_LINES: Final = 4
 _MOST_WORKERS: Final = 1024
 _MOST_KEYS: Final = 1024
+# Certificates that are asked for at the same time, each by a thread of its own.
+_MOST_EXCHANGES: Final = 64
 _ANSWER_SECONDS: Final = 10.0
 _PEER_NAME: Final = "peer_cn"
 _LOOK_SECONDS: Final = 5.0
@@ -97,6 +99,8 @@ class BytesCell(CoreCell):
         )
         self.drops = drops
         self._sending = threading.local()
+        self._exchanges: set[str] = set()
+        self._exchanges_lock = threading.Lock()
         self.connector_manager.adhoc_allowed = False
         manager = self.credential_manager
         root = manager.get_ca_cert()
@@ -120,11 +124,31 @@ class BytesCell(CoreCell):
             sender = endpoint.name if self.my_info.fqcn == RELAY else decision.headers.get(ORIGIN)
             self.drops.count(sender, decision.reason)
             self._answer_refusal(endpoint, decision)
+            if decision.reason == "no-certificate":
+                self._begin_exchange(decision.headers[ORIGIN])
             return
         message.headers = decision.headers
         if decision.certificates is not None:
             message.payload = decision.certificates
         super().process_message(endpoint, connection, app_id, message)
+
+    def _begin_exchange(self, peer: str) -> None:
+        """Ask a peer for its certificate. One that has ours from before this process was started does not begin the exchange, and where there is nothing to send to it, nobody else would."""
+        with self._exchanges_lock:
+            if peer in self._exchanges or len(self._exchanges) >= _MOST_EXCHANGES:
+                return
+            self._exchanges.add(peer)
+        threading.Thread(target=self._exchange, args=(peer,), name=f"certificate of {peer}", daemon=True).start()
+
+    def _exchange(self, peer: str) -> None:
+        try:
+            self.cert_ex.get_certificate(peer)
+        except (RuntimeError, ValueError, OSError):
+            # The next packet that is refused asks again.
+            return
+        finally:
+            with self._exchanges_lock:
+                self._exchanges.discard(peer)
 
     def decrypt_payload(self, message: Any) -> None:
         """Open FLARE's seal. FLARE decodes right after this, so that what is to be decoded ends here, whichever way it came."""

@@ -118,7 +118,7 @@ class MemberRules:
         if kind == "req" and place == _PACKET:
             reason = sealed_packet_fault(found, payload)
             if reason is None and not self.has_certificate(origin):
-                # It comes with the exchange that this member's own packets begin; the session sends this packet again.
+                # The cell asks the sender for it then; the session sends this packet again.
                 reason = "no-certificate"
             return FilterDecision(found, reason)
         if kind == "req" and place == _BULLETIN and origin == RELAY:
