@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,16 @@ def test_a_draft_asks_and_copies_nothing(house: Path, sudare: Sudare) -> None:
     assert 'high = "?"' in draft
     assert "200" not in draft
     assert sudare("schema", "draft", "table.parquet", "--json").values["draft"] == draft.removesuffix("\n")
+
+
+def test_a_draft_explains_itself_in_japanese_and_asks_the_same(house: Path, sudare: Sudare) -> None:
+    english, japanese = (sudare("schema", "draft", "table.parquet", "--lang", each).stdout for each in ("en", "ja"))
+    explained = [line for line in japanese.splitlines() if line.startswith("#")]
+    assert len(explained) > 9
+    assert all(re.search("[ぁ-ん]|値", line) for line in explained)
+    assert [line for line in english.splitlines() if not line.startswith("#")] == [
+        line for line in japanese.splitlines() if not line.startswith("#")
+    ]
 
 
 def test_a_draft_into_a_file_is_refused_until_it_is_answered(house: Path, sudare: Sudare) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.report.numbers import nearest, one_in, percent_up, rounded_down, rounded_up, whole
+from sudare.report.numbers import nearest, one_in, percent_up, rounded_down, rounded_up, six_digits, whole
 
 numbers = st.floats(min_value=1e-300, max_value=1e300, allow_nan=False)
 
@@ -56,3 +56,19 @@ def test_words() -> None:
     assert one_in(1e-6) == "1 in 1,000,000"
     assert one_in(0.0) == "never"
     assert whole(1234567) == "1,234,567"
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (194454321.0, "194454000"),
+        (2e6, "2000000"),
+        (-2e6, "-2000000"),
+        (1e15, "1e+15"),
+        (-0.0, "0"),
+        (1.25, "1.25"),
+        (1e-7, "1e-07"),
+    ],
+)
+def test_numbers_of_tables_are_written_out(number: float, told: str) -> None:
+    assert six_digits(number) == told

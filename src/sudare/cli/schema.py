@@ -20,6 +20,7 @@ from sudare.cli.answers import (
     write_new_text,
 )
 from sudare.cli.charged_commands import Payment, check_can_be_written, price_text, quoted
+from sudare.cli.language import spoken
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def draft(
         return
     _refuse_without_epsilon(delta, schema, drop, person, most_rows, account, budget, budget_delta, composition, dry_run)
     types = column_types(options.table_source(table, has_header, encoding, csv))
-    text = Schema.draft(types, has_header=has_header)
+    text = _with_spoken_comments(Schema.draft(types, has_header=has_header))
     if output is not None:
         write_new_text(output, text)
     values = {"columns": list(types.names), "draft": text, "output": None if output is None else str(output)}
@@ -123,6 +124,11 @@ def _person(column: str | None, most_rows: int | None) -> Person | None:
     if (column is None) != (most_rows is None):
         raise InvalidParameter("--person and --most-rows belong together.", "Give both, or neither.")
     return None if column is None or most_rows is None else Person(column, most_rows)
+
+
+def _with_spoken_comments(draft: str) -> str:
+    """The draft with its comments in the language that people are told in."""
+    return "\n".join(f"# {spoken(line[2:])}" if line.startswith("# ") else line for line in draft.split("\n"))
 
 
 def _draft_privately(
@@ -156,10 +162,11 @@ def _draft_privately(
             return
         tell("reading the table, charging, then counting with noise")
         draft = draft_privately(source, plan, payer)
+    text = _with_spoken_comments(draft.text)
     if output is not None:
-        write_new_text(output, draft.text)
+        write_new_text(output, text)
     values = {
-        "draft": draft.text,
+        "draft": text,
         "found": draft.found,
         **shares,
         "guarantee": draft.guarantee.to_dict(),
@@ -170,7 +177,7 @@ def _draft_privately(
     answer(
         values,
         as_json,
-        draft.text
+        text
         if output is None
         else f"Wrote {output}: {draft.guarantee}. Found: {escaped_for_terminal(', '.join(draft.found) or 'nothing')}.",
         *(

@@ -7,6 +7,7 @@ import math
 import re
 
 SIGNIFICANT_DIGITS = 4
+_LARGEST_WRITTEN_OUT = 1e15
 
 
 def rounded_up(number: float) -> str:
@@ -25,8 +26,10 @@ def nearest(number: float, digits: int = SIGNIFICANT_DIGITS) -> str:
 
 
 def six_digits(number: float) -> str:
-    """Six digits, rounded to the nearest, for tables of numbers; never a zero with a sign."""
+    """Six digits, rounded to the nearest, for tables of numbers; never a zero with a sign, and written out up to 10¹⁵."""
     text = f"{number:.6g}"
+    if "e+" in text and abs(number) < _LARGEST_WRITTEN_OUT:
+        return f"{float(text):.0f}"
     return "0" if text == "-0" else text
 
 

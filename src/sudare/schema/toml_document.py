@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, Final
 
 import tomli_w
 
@@ -30,23 +30,24 @@ QUESTION = "?"
 # Here "?" may be a real category, unit or name.
 MAY_BE_A_QUESTION_MARK = ("missing", "unit", "column")
 
-DRAFT_HEADING = """\
-# A draft: replace every "?" by what is known without looking at the data: questionnaires, instruments, law, sense.
-# Bounds taken from the data would tell about the data. Values outside the bounds are clipped.
-# Columns that are not used: remove them here, and list them in drop = ["..."] at the top. The column to predict: kind = "label" with classes = [...],
-# or, for a number, a section [target] with column = "...".
-# Numbers that are text here because of how they are written (1,234 or １２３): draft again with --csv thousands=, or --csv tidy=yes.
-# Dates that are: kind = "date" with first, last and how they are written, format = "%d.%m.%Y".
-# Where values may be missing: missing = "centre", "indicator" or a number; for a category the value that gaps count as.
-# If several rows can belong to one person: a section [person] with column = "..." and most_rows = how many of them are kept at most
-# (noise grows with it), or most_rows = "auto" with largest = the most that may be kept.
-"""
+# One sentence a line: each has its entry in Japanese.
+DRAFT_HEADING: Final = (
+    'A draft: replace every "?" by what is known without looking at the data: questionnaires, instruments, law, sense.',
+    "Bounds taken from the data would tell about the data. Values outside the bounds are clipped.",
+    'Columns that are not used: remove them here, and list them in drop = ["..."] at the top.',
+    'The column to predict: kind = "label" with classes = [...], or, for a number, a section [target] with column = "...".',
+    "Numbers that are text here because of how they are written (1,234 or １２３): draft again with --csv thousands=, or --csv tidy=yes.",
+    'Dates that are: kind = "date" with first, last and how they are written, format = "%d.%m.%Y".',
+    'Where values may be missing: missing = "centre", "indicator" or a number; for a category the value that gaps count as.',
+    'If several rows can belong to one person: a section [person] with column = "..." and most_rows = how many of them are kept at most.',
+    'Noise grows with most_rows; most_rows = "auto" with largest = the most that may be kept finds it.',
+)
 DRAFT_QUESTIONS: dict[str, tuple[str, dict[str, object]]] = {
     "whole numbers": (
         "whole numbers; codes are a category, with values = [...]",
         {"kind": "number", "low": "?", "high": "?", "whole": True},
     ),
-    "fractions": ("numbers", {"kind": "number", "low": "?", "high": "?"}),
+    "fractions": ("numbers with fractions", {"kind": "number", "low": "?", "high": "?"}),
     "text": ("text; values lists every answer there can be", {"kind": "category", "values": "?"}),
     "booleans": ("booleans", {"kind": "category", "values": [False, True]}),
     "dates or times": (
@@ -192,7 +193,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 def draft_text(columns: Mapping[str, str]) -> str:
     """A first schema in TOML from the names of columns and what they hold (in words), all else left as questions."""
-    parts = [DRAFT_HEADING]
+    parts = ["".join(f"# {line}\n" for line in DRAFT_HEADING)]
     for name, held in columns.items():
         comment, facts = DRAFT_QUESTIONS.get(held, DRAFT_UNKNOWN)
         parts.append(f"# {comment}\n{tomli_w.dumps({'columns': {name: facts}})}")
