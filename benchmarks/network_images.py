@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 
 from benchmarks.__main__ import measured
 from benchmarks.network_workloads import convolution_parameters, convolutions
-from benchmarks.registry import BENCHMARKS
+from benchmarks.registry import IMAGE_BENCHMARKS
 from sudare.neural import PrivateMLPClassifier, PrivateNetwork
 
 Arrays = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -70,7 +70,7 @@ def accuracies(images: Any, classes: Any) -> list[dict[str, float]]:
 
 def main() -> None:
     """Measure and write."""
-    steps = measured([benchmark for benchmark in BENCHMARKS if benchmark.case == "convolution_step"], rounds=15)
+    steps = measured(IMAGE_BENCHMARKS, rounds=15)
     result = {
         "steps": [
             {"name": step.name, "peer": step.peer, "ours_ms": _ms(step.ours_seconds), "peer_ms": _ms(step.peer_seconds),

@@ -233,19 +233,20 @@ BENCHMARKS: Final[tuple[Benchmark, ...]] = (
         {"rows": 32_561, **STEP},
         peer_case="network_epoch_ghost",
     ),
-    *(
-        Benchmark(
-            f"a private step of a small CNN in plain JAX, 256 images of {sides} ({what})",
-            "convolution_step",
-            peer,
-            arguments,
-            peer_case=case,
-        )
-        for sides, arguments in (("8×8", IMAGES), ("28×28", LARGER_IMAGES))
-        for what, peer, case in (
-            ("the peer is the same step without privacy", OURSELVES_PLAIN, ""),
-            ("both: every image's gradient is formed in convolutions", OPACUS_HOOKS, "convolution_step_hooks"),
-            ("theirs: ghost norms", OPACUS_GHOST, "convolution_step_ghost"),
-        )
-    ),
+)
+# Steps of networks with convolutions: measured by benchmarks.network_images, beside what such networks learn.
+IMAGE_BENCHMARKS: Final[tuple[Benchmark, ...]] = tuple(
+    Benchmark(
+        f"a private step of a small CNN in plain JAX, 256 images of {sides} ({what})",
+        "convolution_step",
+        peer,
+        arguments,
+        peer_case=case,
+    )
+    for sides, arguments in (("8×8", IMAGES), ("28×28", LARGER_IMAGES))
+    for what, peer, case in (
+        ("the peer is the same step without privacy", OURSELVES_PLAIN, ""),
+        ("both: every image's gradient is formed in convolutions", OPACUS_HOOKS, "convolution_step_hooks"),
+        ("theirs: ghost norms", OPACUS_GHOST, "convolution_step_ghost"),
+    )
 )

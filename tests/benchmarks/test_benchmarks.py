@@ -17,7 +17,7 @@ from benchmarks import __main__ as main_module
 from benchmarks import measure, ours, table, worker
 from benchmarks.measure import PeerFailed, Result, Worker, compared, interleaved, missing, without_peer
 from benchmarks.peers import FLOWER, OPACUS, SMALL, Environment, PeerMissing, peer_python
-from benchmarks.registry import BENCHMARKS, DIFFPRIVLIB, Benchmark, Peer
+from benchmarks.registry import BENCHMARKS, DIFFPRIVLIB, IMAGE_BENCHMARKS, Benchmark, Peer
 
 TINY: dict[str, dict[str, int | float]] = {
     "mean": {"rows": 20, "columns": 2},
@@ -98,7 +98,8 @@ def test_paillier_sums_what_we_sum() -> None:
 
 
 def test_our_side_has_every_case() -> None:
-    assert {benchmark.case for benchmark in BENCHMARKS} == set(ours.CASES) == set(TINY)
+    cases = {benchmark.case for benchmark in (*BENCHMARKS, *IMAGE_BENCHMARKS)}
+    assert cases == set(ours.CASES) == set(TINY)
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ import pytest
 
 from sudare.consortium.agreement.member_settings import NOTIFIED, Member, NotifySettings
 from sudare.consortium.event_log import EVENTS, EventLog
-from sudare.consortium.notifications import Notifier, was_told
+from sudare.consortium.notifications import Notifier, run_command
 from sudare.errors import AgreementError
 
 KEEP = "import os, sys; open(sys.argv[1], 'a').write(sys.stdin.read() + repr(sorted(dict(os.environ).items())) + '\\n')"
@@ -38,7 +38,7 @@ def test_the_command_is_told_of_the_events_that_were_asked_for(tmp_path: Path, m
 def test_no_shell_reads_the_command(tmp_path: Path) -> None:
     bait = tmp_path / "made by a shell"
     words = (*keeping(tmp_path / "told"), f"; touch '{bait}'", f"$(touch '{bait}')", "%(task)s {task}")
-    assert was_told(NotifySettings(words), "east", "task-waits", {"task": "risk"})
+    assert run_command(NotifySettings(words), "east", "task-waits", {"task": "risk"})
     assert not bait.exists()
 
 
@@ -47,7 +47,7 @@ def test_a_command_that_hangs_is_killed_with_what_it_started(tmp_path: Path) -> 
     child = f"import time, pathlib; pathlib.Path({str(started)!r}).write_text('yes'); time.sleep(600)"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     settings = NotifySettings((sys.executable, "-c", parent), timeout_seconds=0.2)
-    assert not was_told(settings, "east", "task-waits", {})
+    assert not run_command(settings, "east", "task-waits", {})
 
 
 @pytest.mark.parametrize("words", [("/no/such/program",), (sys.executable, "-c", "raise SystemExit(3)")])

@@ -15,7 +15,7 @@ from sudare.errors import DataError, SudareError
 from sudare.experts import PrivateExponentialWeights
 from sudare.gibbs import GibbsLogisticRegression, GibbsMean, GibbsPosterior, GibbsRidge
 from sudare.joint import consortium_model
-from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
+from sudare.linear import PrivateAdditiveClassifier, PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor
 from sudare.perturbation import RecordPerturbation
 from sudare.privacy import Ledger, select_privately
@@ -75,6 +75,9 @@ LEARNED: dict[str, Learn] = {
         schema=LABELLED, regularization=[0.01, 1.0], random_state=SEED
     ).fit(given).parameters_,
     "PrivateLinearSVC": lambda given: PrivateLinearSVC(schema=LABELLED, random_state=SEED).fit(given).parameters_,
+    "PrivateAdditiveClassifier": lambda given: PrivateAdditiveClassifier(
+        schema=LABELLED, delta=1e-6, random_state=SEED
+    ).fit(given).parameters_,
     "PrivateRidge": lambda given: PrivateRidge(schema=NUMBER, random_state=SEED).fit(given).parameters_,
     "GibbsLogisticRegression": lambda given: GibbsLogisticRegression(schema=LABELLED, random_state=SEED).fit(given).parameters_,
     "GibbsRidge": lambda given: GibbsRidge(schema=NUMBER, random_state=SEED).fit(given).parameters_,

@@ -24,6 +24,7 @@ from sudare.linear.targets import (
     checked_numbers,
     checked_target_bounds,
     class_codes,
+    finite_answers,
     one_vs_rest_probabilities,
     unknown_label,
 )
@@ -191,7 +192,7 @@ class PrivateRidge(NumberTarget, PrivateLinearModel):
         """The target of each row, in its own unit and within its declared bounds."""
         scores = self._scores(X)[:, 0]
         middle, half = self._middle_and_half()
-        return np.clip(middle + half * scores, *self.target_bounds_)
+        return np.clip(finite_answers(middle + half * scores), *self.target_bounds_)
 
     def _loss(self) -> Loss:
         Numbers(0, open_low=True).check("residual_cap", self.residual_cap)
