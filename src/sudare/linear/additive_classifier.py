@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
-from scipy.special import expit
 from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,7 +22,7 @@ from sudare.linear.losses import Logistic, Loss
 from sudare.linear.mechanism import LinearMechanism
 from sudare.linear.method_choice import planned, public_penalty
 from sudare.linear.rows import RowLayout, table_layout
-from sudare.linear.targets import check_lengths, missing_y, one_vs_rest_probabilities
+from sudare.linear.targets import LogisticProbabilities, check_lengths, missing_y
 from sudare.parameter_checks import Numbers
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.fit_plan import Plan
@@ -46,7 +45,7 @@ class Shape(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class PrivateAdditiveClassifier(PrivateLinearClassifier):
+class PrivateAdditiveClassifier(LogisticProbabilities, PrivateLinearClassifier):
     """(ε, δ)-DP or ε-DP additive classifier, replace-one rows. Proofs: proofs/additive_boosting.md, proofs/objective.md.
 
     The log-odds of a class are a sum of shapes, one for every column: steps over the bins of a number, a value for every category. With δ > 0 they are
@@ -212,19 +211,6 @@ class PrivateAdditiveClassifier(PrivateLinearClassifier):
         positions = one_positions(self.declared_, table)
         sums = np.stack([line[positions].sum(axis=1) for line in self.parameters_], axis=1)
         return unclipped_log_odds(sums) if self.method_ == BOOSTING else sums  # type: ignore[comparison-overlap]
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the classes; one-against-the-rest probabilities divided by their sum where there are several."""
-        scores = self._scores(X)
-        if self._outputs() > 1:
-            return one_vs_rest_probabilities(scores)
-        second = expit(scores)
-        return np.hstack([1 - second, second])
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Logarithms of the probabilities."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
 
     def shapes(self, output: int = 0) -> dict[str, Shape]:
         """What every column adds to the log-odds of a class, by its name: of the second of two classes, or of the class at that place."""

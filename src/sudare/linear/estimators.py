@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from sudare.array_types import Floats
 from sudare.linear.linear_model import PrivateLinearModel
@@ -19,13 +18,13 @@ from sudare.linear.losses import CappedSquares, Logistic, Loss, SmoothedHinge
 from sudare.linear.targets import (
     WHOLE,
     ClassTarget,
+    LogisticProbabilities,
     NumberTarget,
     checked_labels,
     checked_numbers,
     checked_target_bounds,
     class_codes,
     finite_answers,
-    one_vs_rest_probabilities,
     unknown_label,
 )
 from sudare.parameter_checks import Numbers
@@ -76,7 +75,7 @@ class PrivateLinearClassifier(ClassTarget, PrivateLinearModel):
 
 
 @dataclass(eq=False, repr=False)
-class PrivateLogisticRegression(PrivateLinearClassifier):
+class PrivateLogisticRegression(LogisticProbabilities, PrivateLinearClassifier):
     """ε-DP or (ε, δ)-DP logistic regression, replace-one rows. Proofs: proofs/objective.md, output.md, descent.md, mean_message.md.
 
     Parameters
@@ -116,19 +115,6 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None
     cluster: Any = None
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the classes; one-against-the-rest probabilities divided by their sum where there are several."""
-        scores = self._scores(X)
-        if self._outputs() > 1:
-            return one_vs_rest_probabilities(scores)
-        second = expit(scores)
-        return np.hstack([1 - second, second])
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Logarithms of the probabilities."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
 
     def _loss(self) -> Loss:
         return Logistic()

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,6 +148,27 @@ def check_lengths(rows: int, targets: int) -> None:
             f"Found input variables with inconsistent numbers of samples: [{rows}, {targets}].",
             "Give one target a row.",
         )
+
+
+class LogisticProbabilities:
+    """An estimator of classes whose scores are log-odds: of the second of two classes, or of each class against the rest."""
+
+    if TYPE_CHECKING:
+
+        def _scores(self, X: Any) -> Floats: ...
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of the classes; one-against-the-rest probabilities divided by their sum where there are several."""
+        scores = self._scores(X)
+        if scores.shape[1] > 1:
+            return one_vs_rest_probabilities(scores)
+        second = expit(scores)
+        return np.hstack([1 - second, second])
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Logarithms of the probabilities."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
 
 def one_vs_rest_probabilities(scores: Floats) -> Floats:
