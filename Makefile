@@ -19,11 +19,13 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Made anew when the lock changes: packages that left the lock leave the environment too, and half an environment is no environment.
+# Exactly what the lock names: a resolver would ask the index for later versions, and stop at the first that has no hash here.
 $(LOCKED): requirements.lock
 	@test -n "$(PYTHON)" || { echo "sudare needs Python 3.11, 3.12 or 3.13 on the PATH (or make PYTHON=…)." >&2; exit 1; }
 	@echo "Making .venv from requirements.lock (once; about a minute) …"
 	@$(PYTHON) -m venv --clear .venv
-	@$(BIN)/python -m pip install $(QUIET) --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install $(QUIET) --require-hashes --no-deps -r requirements.lock
+	@$(BIN)/python -m pip check
 	@touch $@
 
 $(INSTALLED): $(LOCKED) pyproject.toml

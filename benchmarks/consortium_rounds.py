@@ -33,7 +33,7 @@ from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.flare import FlareTransport
 from sudare.consortium.network.transport.message_filter import CHANNEL, TOPIC
 from sudare.consortium.tasks.checkpoints import CheckpointStore
-from sudare.consortium.tasks.sum_runner import SumRunner, Timeouts
+from sudare.consortium.tasks.sum_script_runner import SumRunner, Timeouts
 from tests.consortium.namespaces import Network, network
 from tests.consortium.processes import Order, VectorWalk, identity_of, names_of, pins_of, processes
 

@@ -28,10 +28,10 @@ import numpy as np
 import psutil
 
 from benchmarks.page_parts import write_part
-from sudare.consortium import Agreement, Budget, Identity, LearningTask, Member, MemberEntry, Statements
+from sudare.consortium import Agreement, Budget, Deadlines, Identity, LearningTask, Member, MemberEntry, Statements
 from sudare.consortium.agreement.member_settings import new_member_file
 from sudare.consortium.network.transport.certificates import write_kits
-from sudare.consortium.node_request_files import ask_running_node, states_of
+from sudare.consortium.node_control_files import ask_running_node, states_of
 from sudare.schema import Label, Number, Schema
 
 FILE = Path(__file__).with_suffix(".json")
@@ -50,10 +50,15 @@ def names_of(members: int) -> list[str]:
 
 
 def write_consortium(
-    folder: Path, members: int, tasks: tuple[LearningTask, ...] = (TASK,), budget: Budget = BUDGET
+    folder: Path,
+    members: int,
+    tasks: tuple[LearningTask, ...] = (TASK,),
+    budget: Budget = BUDGET,
+    deadlines: Deadlines | None = None,
 ) -> None:
     """An agreement that all have signed, a folder for every member, and certificates."""
-    agreement, identities = Agreement("scale", SCHEMA, tasks=tasks), {}
+    waits = Deadlines() if deadlines is None else deadlines
+    agreement, identities = Agreement("scale", SCHEMA, tasks=tasks, deadlines=waits), {}
     for number, name in enumerate(names_of(members)):
         home = folder / name
         home.mkdir()

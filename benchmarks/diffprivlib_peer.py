@@ -85,19 +85,6 @@ CASES = {
 }
 
 
-def accuracies(file: str, epsilons: list[float], penalties: list[float], seed: int) -> dict[str, dict[str, float]]:
-    """Share of test rows told right, by ε and C."""
-    given = np.load(file)
-
-    def accuracy(epsilon: float, C: float) -> float:
-        model = LogisticRegression(
-            epsilon=epsilon, data_norm=float(given["norm"]), C=C, fit_intercept=False, max_iter=1000, random_state=seed
-        )
-        return float(model.fit(given["rows"], given["labels"]).score(given["test_rows"], given["test_labels"]))
-
-    return {str(epsilon): {str(C): accuracy(epsilon, C) for C in penalties} for epsilon in epsilons}
-
-
 def quantiles(
     file: str, wanted: list[float], bounds: list[float], epsilon: float, repeats: int
 ) -> list[list[float]] | None:
@@ -113,5 +100,4 @@ def quantiles(
 
 
 if __name__ == "__main__":
-    asked = json.load(sys.stdin)
-    print(json.dumps(quantiles(**asked) if "wanted" in asked else accuracies(**asked)))
+    print(json.dumps(quantiles(**json.load(sys.stdin))))

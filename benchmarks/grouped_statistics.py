@@ -1,10 +1,11 @@
 """Statistics by group, and quantiles: how far from the exact ones, beside OpenDP's and diffprivlib's, and how often their intervals hold.
 
-    python -m benchmarks.grouped_statistics [--repeats 1000]
+    python -m benchmarks.grouped_statistics [--repeats 1000] [--repeats-of-quartiles 1000] [--quantiles errors|intervals]
 
 Needs Adult (SUDARE_DATA). All at ε = 1. Errors: mean absolute distance to the exact number, over groups and repeats; of counts in rows, of others in thousandths of the declared range. OpenDP splits ε evenly over what a query asks
 for, and looks for quantiles of whole numbers among these, of others among points of one distance; these are moved by a part of it from repeat to repeat, because how near one happens to lie to the exact quantile is luck. Sums are taken of the column as it is and, as somebody who knows would, of the column less the middle
-of its range. Neither peer has intervals. A run with the usual number of repeats is written to benchmarks/grouped_statistics.json and to the page docs/statistics.md.
+of its range. For a single quantile OpenDP is given only those of its points that it would not pass over all but once in 10¹⁷ times, so that it can answer a hundred times. Neither peer has intervals. A run with the usual number of repeats is written to benchmarks/grouped_statistics.json and to the page
+docs/statistics.md; with --quantiles only errors of our quantiles and of peers' median of amounts are measured, or only how often intervals of quartiles hold, and all other numbers stay those of the last run.
 """
 
 from __future__ import annotations
@@ -31,10 +32,13 @@ from sudare.schema import Category, Number, Schema
 from sudare.statistics import GroupedTable, PrivateQuantiles
 
 Floats = NDArray[np.float64]
+Peers = Mapping[str, Mapping[str, float]]
 
 REPEATS: Final = 1000
 # Answers of peers are fewer: each of them is slower.
 PART_OF_PEERS: Final = 100
+# A point that misses the rank of a median by so many records is accepted with probability e^(−rank/4) at most (two records changed, ε = 1): less than 1e-17.
+FARTHEST_RANK: Final = 160
 # Where OpenDP looks for a quantile. A single one is found exactly enough for their number to matter.
 CANDIDATES: Final = {1: 2**15, 3: 2**13, 9: 2**13}
 MEDIAN, QUARTILES = (0.5,), (0.25, 0.5, 0.75)
@@ -187,6 +191,8 @@ def opendp(work: Workload, folder: str, wanted: Sequence[Any], relation: Neighbo
     shifted = work.frame[work.column] - shift
     work.frame.assign(**{work.column: shifted.astype(np.int64) if "sum" in wanted else shifted}).to_parquet(path)
     candidates, moved = work.candidates(sum(not isinstance(one, str) for one in wanted))
+    low, high = other.pop("between", work.bounds)
+    candidates = [point for point in candidates if low - moved <= point <= high]
     request = {
         "file": str(path), "by": list(other.pop("by", work.by)), "column": work.column, "bounds": [end - shift for end in work.bounds],
         "wanted": list(wanted), "epsilon": 1.0, "contributions": 2 if relation == "replace-one" else 1, "candidates": candidates, "moved": moved, "repeats": repeats,
@@ -232,35 +238,30 @@ def counts_and_means(work: Workload, relation: Neighbours, repeats: int, folder:
     ]  # fmt: skip
 
 
-def quantiles_by_group(work: Workload, quantiles: Sequence[float], repeats: int, folder: str) -> Compared:
-    """Quantiles of all groups with counts, from one ε; ours with intervals."""
+def quantiles_by_group(work: Workload, quantiles: Sequence[float], repeats: int, folder: str, known: Peers) -> Compared:
+    """Quantiles of all groups with counts, from one ε; ours with intervals. Peers that are `known` are not asked again."""
     exact, span = truth(work, quantiles), work.bounds[1] - work.bounds[0]
     wanted = np.stack([exact[str(quantile)] for quantile in quantiles])
     names = [column_name(one, work.column) for one in quantiles]
     tables = ours(work, "replace-one", repeats // 4, quantile_of=[work.column], quantiles=quantiles)
     found = [table[names].to_numpy().T for table in tables]
-    answers = opendp(work, folder, ("count", *quantiles), "replace-one", repeats // PART_OF_PEERS)
-    theirs = [by_group(answer, work.by)[[str(one) for one in quantiles]].to_numpy().T for answer in answers]
     what = f"{named(quantiles)} by group, with counts ({work.name})"
-    return Compared(
-        what, "replace-one", distance(found, wanted) / span * 1e3, {"OpenDP": distance(theirs, wanted) / span * 1e3}
-    )
+    if (peers := known.get(what)) is None:
+        answers = opendp(work, folder, ("count", *quantiles), "replace-one", repeats // PART_OF_PEERS)
+        theirs = [by_group(answer, work.by)[[str(one) for one in quantiles]].to_numpy().T for answer in answers]
+        peers = {"OpenDP": distance(theirs, wanted) / span * 1e3}
+    return Compared(what, "replace-one", distance(found, wanted) / span * 1e3, peers)
 
 
-def quantiles_alone(work: Workload, quantiles: Sequence[float], repeats: int, folder: str) -> list[Compared]:
-    """Quantiles of a whole column from one ε, ours without intervals, as the peers', and with them."""
+def quantiles_alone(
+    work: Workload, quantiles: Sequence[float], repeats: int, folder: str, known: Peers
+) -> list[Compared]:
+    """Quantiles of a whole column from one ε, ours without intervals, as the peers', and with them. Peers that are `known` are not asked again."""
     values, span = work.frame[work.column].to_numpy(dtype=np.float64), work.bounds[1] - work.bounds[0]
     exact = np.quantile(values, quantiles, method="inverted_cdf")
-    number = repeats // PART_OF_PEERS
-    answers = opendp(work, folder, quantiles, "replace-one", number, by=())
-    errors = {"OpenDP": distance([[answer[str(one)][0] for one in quantiles] for answer in answers], exact)}
-    np.save(Path(folder) / "values.npy", values)
-    request = {"file": f"{folder}/values.npy", "wanted": list(quantiles), "bounds": list(work.bounds), "epsilon": 1.0}
-    theirs = asked(None, "benchmarks.diffprivlib_peer", {**request, "repeats": repeats})
-    if theirs is not None:
-        # It answers with a fraction above the value that it means.
-        errors["diffprivlib"] = distance(np.floor(theirs) if work.whole else theirs, exact)
-    in_thousandths = {name: error / span * 1e3 for name, error in errors.items()}
+    peers = known.get(f"{named(quantiles)} ({work.name})")
+    if peers is None:
+        peers = peers_alone(work, values, quantiles, exact, repeats, folder)
     schema, found = Schema({work.column: work.schema.columns[work.column]}), []
     for intervals in (False, True):
         learner = PrivateQuantiles(1.0, quantiles=quantiles, intervals=intervals, schema=schema)
@@ -269,8 +270,30 @@ def quantiles_alone(work: Workload, quantiles: Sequence[float], repeats: int, fo
             for seed in range(repeats // 4)
         ]
         what = f"{named(quantiles)}{', with intervals' if intervals else ''} ({work.name})"
-        found.append(Compared(what, "replace-one", distance(drawn, exact) / span * 1e3, in_thousandths))
+        found.append(Compared(what, "replace-one", distance(drawn, exact) / span * 1e3, peers))
     return found
+
+
+def peers_alone(
+    work: Workload, values: Floats, quantiles: Sequence[float], exact: Floats, repeats: int, folder: str
+) -> dict[str, float]:
+    """The peers' errors, in thousandths of the range."""
+    # Medians of whole numbers are exact.
+    if len(quantiles) == 1 and not work.whole:
+        place = int(quantiles[0] * len(values))
+        ends = np.sort(values)[[place - FARTHEST_RANK, place + FARTHEST_RANK]]
+        between, number = (float(ends[0]), float(ends[1])), repeats // 10
+    else:
+        between, number = work.bounds, repeats // PART_OF_PEERS
+    answers = opendp(work, folder, quantiles, "replace-one", number, by=(), between=between)
+    errors = {"OpenDP": distance([[answer[str(one)][0] for one in quantiles] for answer in answers], exact)}
+    np.save(Path(folder) / "values.npy", values)
+    request = {"file": f"{folder}/values.npy", "wanted": list(quantiles), "bounds": list(work.bounds), "epsilon": 1.0}
+    theirs = asked(None, "benchmarks.diffprivlib_peer", {**request, "repeats": repeats})
+    if theirs is not None:
+        # It answers with a fraction above the value that it means.
+        errors["diffprivlib"] = distance(np.floor(theirs) if work.whole else theirs, exact)
+    return {name: error / (work.bounds[1] - work.bounds[0]) * 1e3 for name, error in errors.items()}
 
 
 def named(quantiles: Sequence[float]) -> str:
@@ -278,7 +301,7 @@ def named(quantiles: Sequence[float]) -> str:
     return {1: "median", 3: "quartiles", 9: "deciles"}[len(quantiles)]
 
 
-def coverage(work: Workload, repeats: int) -> Coverage:
+def coverage(work: Workload, repeats: int, of_quartiles: int) -> Coverage:
     """How often intervals of all numbers of a table hold: counts and means from one ε, then variances and quartiles with counts from one."""
     exact = truth(work, ())
     asked_for = {"mean_of": {"counts": "count", "means": "mean"}, "variance_of": {"variances": "variance"}}
@@ -292,7 +315,7 @@ def coverage(work: Workload, repeats: int) -> Coverage:
         for kind, number in kinds.items():
             name = number if number == "count" else f"{number}_{work.column}"
             held[kind] = float(np.mean([_held(table, name, exact[number]) for table in tables]))
-    return Coverage(work.name, {**held, "quartiles": coverage_of_quartiles(work, repeats)})
+    return Coverage(work.name, {**held, "quartiles": coverage_of_quartiles(work, of_quartiles)})
 
 
 def coverage_of_quartiles(work: Workload, repeats: int) -> float:
@@ -371,18 +394,33 @@ def main() -> None:
     parser.add_argument(
         "--repeats", type=int, default=REPEATS, help="of ours; other than the usual, nothing is written"
     )
-    repeats = parser.parse_args().repeats
-    work, others = adult(), generated()
-    compared, seconds = comparisons(work, others, repeats), seconds_of_a_table(work)
-    covered = [coverage(each, repeats) for each in (work, *others)]
+    parser.add_argument("--repeats-of-quartiles", type=int, default=REPEATS, help="to see how often intervals hold")
+    parser.add_argument("--quantiles", choices=("errors", "intervals"), help="measure this only")
+    asked_for = parser.parse_args()
+    repeats, of_quartiles, work, others = asked_for.repeats, asked_for.repeats_of_quartiles, adult(), generated()
     spread = [each.with_ties_spread() for each in (work, *others) if each.whole]
-    covered += [Coverage(each.name, {"quartiles": coverage_of_quartiles(each, repeats)}) for each in spread]
-    text = markdown(compared, covered, seconds, repeats, repeats)
+    compared, covered, with_quartiles = [], [], spread
+    if asked_for.quantiles != "intervals":
+        compared = comparisons(work, others, repeats, peers_of_last_run() if asked_for.quantiles else None)
+    if asked_for.quantiles is None:
+        covered = [coverage(each, repeats, of_quartiles) for each in (work, *others)]
+    else:
+        with_quartiles = [work, *others, *spread] if asked_for.quantiles == "intervals" else []
+    covered += [
+        Coverage(each.name, {"quartiles": coverage_of_quartiles(each, of_quartiles)}) for each in with_quartiles
+    ]
+    if asked_for.quantiles:
+        compared, covered, seconds = put_into_last_run(compared, covered)
+        if asked_for.quantiles == "errors":
+            of_quartiles = json.loads(RESULTS.read_text("utf-8"))["repeats_of_quartiles"]
+    else:
+        seconds = seconds_of_a_table(work)
+    text = markdown(compared, covered, seconds, repeats, of_quartiles)
     print(text)
     if repeats == REPEATS:
         written = {
             "repeats": repeats,
-            "repeats_of_quartiles": repeats,
+            "repeats_of_quartiles": of_quartiles,
             "compared": [asdict(one) for one in compared],
             "coverage": [asdict(one) for one in covered],
             "seconds": seconds,
@@ -391,17 +429,39 @@ def main() -> None:
         write_page(text)
 
 
-def comparisons(work: Workload, others: Sequence[Workload], repeats: int) -> list[Compared]:
-    """Errors of ours and of the peers."""
+def put_into_last_run(
+    compared: Sequence[Compared], covered: Sequence[Coverage]
+) -> tuple[list[Compared], list[Coverage], float]:
+    """What was measured last, with these numbers in place of those about the same things; and the seconds of a table."""
+    last = json.loads(RESULTS.read_text("utf-8"))
+    new, shares = {one.what: one for one in compared}, {one.table: one.shares for one in covered}
+    return (
+        [new.get(one["what"]) or Compared(**one) for one in last["compared"]],
+        [Coverage(one["table"], {**one["shares"], **shares.get(one["table"], {})}) for one in last["coverage"]],
+        last["seconds"],
+    )
+
+
+def peers_of_last_run() -> Peers:
+    """Peers' errors by what was compared, but those of the median of amounts, which differ least from ours."""
+    last = json.loads(RESULTS.read_text("utf-8"))["compared"]
+    return {one["what"]: one["peers"] for one in last if not one["what"].startswith(f"{named(MEDIAN)} (skewed")}
+
+
+def comparisons(work: Workload, others: Sequence[Workload], repeats: int, known: Peers | None) -> list[Compared]:
+    """Errors of ours and of the peers; of quantiles only where some of the peers' are `known`."""
+    compared: list[Compared] = []
     try:
         with tempfile.TemporaryDirectory() as folder:
-            compared = [line for relation in NEIGHBOURS for line in counts_and_means(work, relation, repeats, folder)]
+            for relation in NEIGHBOURS if known is None else ():
+                compared += counts_and_means(work, relation, repeats, folder)
             print(told(compared), flush=True)
-            compared += [quantiles_by_group(each, QUARTILES, repeats, folder) for each in (work, others[0])]
+            known = known or {}
+            compared += [quantiles_by_group(each, QUARTILES, repeats, folder, known) for each in (work, others[0])]
             print(told(compared[-2:]), flush=True)
             for each in (work, others[0]):
                 for wanted in (MEDIAN, QUARTILES, DECILES):
-                    compared += quantiles_alone(each, wanted, repeats, folder)
+                    compared += quantiles_alone(each, wanted, repeats, folder, known)
                     print(told(compared[-2:]), flush=True)
     except PeerMissing as reason:
         sys.exit(f"A peer is not there: {reason}")

@@ -50,7 +50,7 @@ def peer_python(environment: Environment = SMALL, *, asked: bool = False) -> Pat
     try:
         venv.create(folder, clear=True, with_pip=True)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
-        hashes = ["--require-hashes"] if environment.hashed else []
+        hashes = ["--require-hashes", "--no-deps"] if environment.hashed else []
         subprocess.run([*pip, *hashes, "-r", str(requirements)], check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
         told = (getattr(error, "stderr", "") or str(error)).strip().splitlines()

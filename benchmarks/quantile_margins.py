@@ -1,4 +1,4 @@
-"""How often intervals of quantiles hold, computed from the law of the draws, for columns of many shapes: how the constants of their margins were chosen.
+"""How often intervals of quantiles hold, and how wide they are, for columns of many shapes: how many records the ends of intervals need was chosen by this.
 
     python -m benchmarks.quantile_margins
 
@@ -12,7 +12,6 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.privacy.guarantee import NEIGHBOURS
+from sudare.privacy.noise import SeededNoise
 from sudare.schema import Number
 from sudare.statistics import joint_quantiles
 from sudare.statistics.joint_quantiles import Cells, Choice, JointQuantiles, law_of_bounds
@@ -34,28 +34,36 @@ SHAPES: Final[dict[str, Callable[[np.random.Generator, int], Floats]]] = {
     "triangular": lambda generator, rows: generator.triangular(0, 1, 1, rows),
     "three peaks": lambda generator, rows: generator.choice([0.2, 0.5, 0.9], rows) + 0.02 * generator.normal(size=rows),
     "gamma": lambda generator, rows: generator.gamma(0.7, 0.1, rows),
-}
+    "half in a hundredth": lambda generator, rows: np.where(generator.random(rows) < 0.5, 0.4 + 0.01 * generator.random(rows), generator.normal(0.45, 0.15, rows)),
+    "heaps": lambda generator, rows: np.round(generator.normal(0.45, 0.15, rows) * 20) / 20 + 0.01 * generator.random(rows),
+}  # fmt: skip
 ROWS: Final = (100, 300, 1000, 3000, 10_000)
 WANTED: Final = ((0.5,), (0.25, 0.5, 0.75), tuple(place / 10 for place in range(1, 10)))
 GROUPS: Final = 32
+# Quantiles that are drawn of each column; how often the intervals around them hold is computed, not drawn.
+DRAWS: Final = 5
+NEEDED: Final = (1.0, 1.5, 2.0)
 RESULTS: Final = Path(__file__).with_name("quantile_margins.json")
 PAGE: Final = Path(__file__).resolve().parent.parent / "proofs" / "quantiles.md"
 BEGIN, END = "<!-- quantile margins: written by their command -->", "<!-- end of quantile margins -->"
 
 
-def coverages(mechanism: JointQuantiles, counts: Integers, exact: Sequence[int]) -> Floats:
-    """How often the interval of each quantile of one column holds the cell where the exact one is. Single quantiles are taken as drawn from the exponential mechanism."""
-    ends = mechanism.ends(float(counts.sum()))
-    (choices, rate), *others = mechanism.stages([counts], ends)
-    beyond = _shares_beyond(choices, rate, exact)
+def coverage_and_width(mechanism: JointQuantiles, counts: Integers, exact: Sequence[int], seed: int) -> Floats:
+    """How often the intervals around quantiles that were drawn hold the cells where the exact ones are, and how wide intervals are, as a share of all cells; means over quantiles."""
+    rows = float(counts.sum())
+    ends, drawn = mechanism.ends(rows), mechanism.chosen([counts], SeededNoise(seed), rows)[0]
+    middles = drawn[:, 0]
     fails = np.zeros(len(exact))
-    for of_ends, rate_of_ends in others:
-        # The first place of an end is the lower bound.
-        cells = [exact[end.quantile] + 1 for end in ends]
-        for end, (below, above) in zip(ends, _shares_beyond(of_ends, rate_of_ends, cells), strict=True):
-            quantile_below, quantile_above = beyond[end.quantile]
-            fails[end.quantile] += above * quantile_above if end.margin < 0 else below * quantile_below
-    return 1 - fails
+    if ends:
+        choices, rate = mechanism.second_draw([counts], ends, middles[np.newaxis])
+        # The first place is the cell of the quantile, or the lower bound.
+        places = [
+            exact[end.quantile] - middles[end.quantile] if end.is_upper else exact[end.quantile] + 1 for end in ends
+        ]
+        for end, (below, above) in zip(ends, _shares_beyond(choices, rate, places), strict=True):
+            fails[end.quantile] += below if end.is_upper else above
+    width = np.minimum(drawn[:, 2] + 1, len(counts)) - np.maximum(drawn[:, 1], 0)
+    return np.array([1 - fails.mean(), width.mean() / len(counts)])
 
 
 def _shares_beyond(choices: Sequence[Choice], rate: float, cells: Sequence[int]) -> list[tuple[float, float]]:
@@ -69,33 +77,35 @@ def _shares_beyond(choices: Sequence[Choice], rate: float, cells: Sequence[int])
     return found
 
 
-def coverage(quantiles: tuple[float, ...], neighbours: str, rows: int, shape: str) -> float:
-    """How often intervals of all quantiles of one made-up column hold."""
+def measured(quantiles: tuple[float, ...], neighbours: str, rows: int, shape: str) -> Floats:
+    """How often intervals of all quantiles of one made-up column hold, and how wide they are."""
     mechanism = JointQuantiles(quantiles, 1, 0.75, neighbours, 1, True, 0.95)  # type: ignore[arg-type]
     cells = Cells(Number(0, 1), GROUPS)
     values = np.sort(np.clip(SHAPES[shape](np.random.default_rng(11), rows), 0, 1))
     places = cells.of(values)
     exact = [int(places[math.ceil(quantile * rows) - 1]) for quantile in quantiles]
-    return float(np.mean(coverages(mechanism, np.bincount(places, minlength=cells.count), exact)))
+    counts = np.bincount(places, minlength=cells.count)
+    found: Floats = np.mean([coverage_and_width(mechanism, counts, exact, seed) for seed in range(DRAWS)], axis=0)
+    return found
 
 
 def main() -> None:
-    """Measure all columns for several choices of the constants, print, write."""
+    """Measure all columns for several choices of the constant, print, write."""
     cases = list(itertools.product(WANTED, NEIGHBOURS, ROWS, SHAPES))
-    measured = []
-    for beyond, needed, share in ((1, 1.5, 4), (2, 1, 4), (2, 1.5, 4), (2, 1.5, 3), (3, 1.5, 4)):
-        joint_quantiles.ENDS_BEYOND, joint_quantiles.MARGINS_NEEDED = float(beyond), float(needed)
-        joint_quantiles.INTERVAL_SHARE = Fraction(1, share)  # type: ignore[misc]
-        found = {case: coverage(*case) for case in cases}
-        means = [np.mean([each for case, each in found.items() if case[0] == wanted]) for wanted in WANTED]
-        numbers = map(float, (*means, np.mean(list(found.values())), min(found.values())))
-        constants = {"ends beyond": str(beyond), "margins needed": str(needed), "share of ε": f"1/{share}"}
-        measured.append(
-            {**constants, **dict(zip(("median", "quartiles", "deciles", "all", "least"), numbers, strict=True))}
-        )
-    text = markdown(measured)
+    lines: list[dict[str, str | float]] = []
+    for needed in NEEDED:
+        joint_quantiles.REACHES_NEEDED = needed
+        found = {case: measured(*case) for case in cases}
+        line: dict[str, str | float] = {"reaches needed": f"{needed:g}"}
+        for name, wanted in zip(("median", "quartiles", "deciles"), WANTED, strict=True):
+            line[name], line[f"width of {name}"] = map(
+                float, np.mean([found[case] for case in cases if case[0] == wanted], axis=0)
+            )
+        shares = [float(each[0]) for each in found.values()]
+        lines.append({**line, "all": float(np.mean(shares)), "least": min(shares)})
+    text = markdown(lines)
     print(text)
-    RESULTS.write_text(json.dumps(measured, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    RESULTS.write_text(json.dumps(lines, indent=2, ensure_ascii=False) + "\n", "utf-8")
     before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
     PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}", "utf-8")
 

@@ -31,6 +31,7 @@ from benchmarks.peers import PeerMissing
 from benchmarks.secure_sums_cost import Cost, flower_cost, told
 from benchmarks.secure_sums_page import RESULTS, write_page
 from sudare.sums import collector, member
+from sudare.sums.canonical_encoding import packed_size
 from sudare.sums.collector import CollectorState
 from sudare.sums.context import Participant, Roster, SumContext, members_in, set_digest
 from sudare.sums.keys import MemberKeys
@@ -38,7 +39,6 @@ from sudare.sums.member import MemberState
 from sudare.sums.messages import Advertised, Certified, Confirmed, Dealt, Heard, Masked, Message, Voted
 from sudare.sums.neighbour_graph import sum_neighbourhood
 from sudare.sums.statements import forget_verified
-from sudare.sums.wire import packed_size
 
 Words = NDArray[np.uint64]
 P = ParamSpec("P")

@@ -28,7 +28,7 @@ PUBLIC_MODULES = (
     "sudare.schema",
     "sudare.frames",
     "sudare.privacy",
-    "sudare.privacy.selection",
+    "sudare.privacy.candidate_selection",
     "sudare.statistics",
     "sudare.linear",
     "sudare.gibbs",

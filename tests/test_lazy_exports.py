@@ -56,10 +56,10 @@ def test_an_unknown_name_is_an_attribute_error(name: str) -> None:
         # What `sudare approve` and `sudare status` load: an agreement with its schema, and the ledger.
         ("from sudare.consortium import Agreement, Approvals", {"pyarrow", "sqlalchemy"}),
         (
-            "import sudare.consortium.agreement.member_settings, sudare.consortium.node_request_files",
+            "import sudare.consortium.agreement.member_settings, sudare.consortium.node_control_files",
             {"pyarrow", "sqlalchemy"},
         ),
-        ("import sudare.cli.approvals, sudare.report.numbers", set()),
+        ("import sudare.cli.approvals, sudare.report.number_formatting", set()),
         ("from sudare.privacy import Ledger", {"sqlalchemy"}),
         ("from sudare.schema import Schema", {"pyarrow"}),
     ],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,14 +14,15 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.panel.table_definition import PanelTable
 from benchmarks.panel.tuning_and_judging import Half, tables
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
-from sudare.linear.method_choice import METHODS
+from sudare.linear.method_choice import METHODS, chosen_encoding
+from sudare.schema import Schema
 
 Row = dict[str, Any]
 
 EPSILONS: Final = (0.1, 0.5, 1.0, 3.0)
 DELTAS: Final = (0.0, 1e-6)
 MOST_ROWS: Final = 6_000
-REPETITIONS: Final = 2
+REPETITIONS: Final = 4
 # Tables with more binned columns than this are centred, so that one run takes minutes.
 MOST_BINNED: Final = 200
 
@@ -81,17 +83,55 @@ def classification(half: Half) -> list[Row]:
     return rows
 
 
-def ridge(half: Half) -> list[Row]:
-    """One row a table, ε and δ: R² of both encodings, and how many answers were outside the declared bounds."""
+def encodings(half: Half) -> list[Row]:
+    """One row a table, ε and δ: the AUC with centred and with binned columns, and which of them `encoding="auto"` takes."""
     rows = []
-    for table, epsilon, delta in _cases(half, "number"):
+    for table, epsilon, delta in _cases(half, "label"):
+        if len(table.schema.names("binned")) > 2 * MOST_BINNED:
+            continue
+        row: Row = {"table": table.name, "epsilon": epsilon, "delta": delta}
+        for encoding in ("centred", "binned"):
+            areas = []
+            for seed in range(REPETITIONS):
+                fit, test = table.fit_and_test(seed, MOST_ROWS)
+                model = PrivateLogisticRegression(
+                    epsilon, delta, schema=table.schema, encoding=encoding, random_state=seed
+                )
+                areas.append(answers_of(table, fit, test, model.fit(fit), seed)[0])
+            row[encoding] = round(float(np.mean(areas)), 4)
+        declared = Schema(dict(table.schema.features))
+        rows.append(row | {"rows": len(fit), "auto": chosen_encoding(len(fit), declared)})
+    return rows
+
+
+def summary_of_encodings(rows: list[Row]) -> Row:
+    """Mean AUC of each encoding and of the one that the rule takes, and how often that is not the better one."""
+    gaps = [max(row["centred"], row["binned"]) - row[row["auto"]] for row in rows]
+    told: Row = {"cases": len(rows)}
+    told |= {f"mean AUC, {word}": f"{np.mean([row[word] for row in rows]):.3f}" for word in ("centred", "binned")}
+    told["mean AUC, the rule's"] = f"{np.mean([row[row['auto']] for row in rows]):.3f}"
+    told["the rule's more than .01 AUC below the other"] = f"{sum(gap > 0.01 for gap in gaps)} of {len(gaps)}"
+    told["mean and largest such gap"] = f"{np.mean(gaps):.4f}, {max(gaps):.4f}"
+    return told
+
+
+def ridge(
+    half: Half,
+    learner: type[PrivateRidge] = PrivateRidge,
+    chosen: Sequence[PanelTable] | None = None,
+    repetitions: int = REPETITIONS,
+) -> list[Row]:
+    """One row a table (all of the half, or those chosen), ε and δ: R² of both encodings, and how many answers were outside the declared bounds."""
+    rows = []
+    cases = itertools.product(tables(half, "number") if chosen is None else chosen, EPSILONS, DELTAS)
+    for table, epsilon, delta in cases:
         row: Row = {"table": table.name, "epsilon": epsilon, "delta": delta, "outside": 0}
         facts: Any = table.schema.columns[table.schema.target or ""]
         for encoding in ("centred", "binned"):
             scores = []
-            for seed in range(REPETITIONS):
+            for seed in range(repetitions):
                 fit, test = table.fit_and_test(seed, MOST_ROWS)
-                model = PrivateRidge(epsilon, delta, schema=table.schema, encoding=encoding, random_state=seed).fit(fit)  # type: ignore[arg-type]
+                model = learner(epsilon, delta, schema=table.schema, encoding=encoding, random_state=seed).fit(fit)  # type: ignore[arg-type]
                 answers = model.predict(test)
                 row["outside"] += int(((answers < facts.low) | (answers > facts.high)).sum())
                 scores.append(model.score(test))
@@ -111,6 +151,9 @@ def summary_of_classification(rows: list[Row]) -> Row:
         large = [found for _, method, found in seen if method in chosen]
         told[f"log loss above the base rate's, {word}"] = (
             f"{sum(one['log_loss'] > one['base_log_loss'] for one in mine)} of {len(mine)}"
+        )
+        told[f"log loss more than .01 above the base rate's, {word}"] = (
+            f"{sum(one['log_loss'] > one['base_log_loss'] + 0.01 for one in mine)} of {len(mine)}"
         )
         told[f"mean probability off by more than .03 from n·ε = 500 on, {word}"] = (
             f"{sum(one['mean_distance'] > 0.03 for one in large)} of {len(large)}"
@@ -140,11 +183,14 @@ def by_method(rows: list[Row]) -> list[str]:
 def summary_of_ridge(rows: list[Row]) -> Row:
     """How many cases keep each claim."""
     worst = [min(row["centred"], row["binned"]) for row in rows]
+    large = [one for one, row in zip(worst, rows, strict=True) if row["rows"] * row["epsilon"] >= 500]
     return {
         "cases": len(rows),
         "answers outside the declared bounds": sum(row["outside"] for row in rows),
+        **{f"mean R², {word}": f"{np.mean([row[word] for row in rows]):.3f}" for word in ("centred", "binned")},
         "R² below −.01 (either encoding)": f"{sum(one < -0.01 for one in worst)} of {len(rows)}",
         "lowest R²": f"{min(worst):.3f}",
+        "R² below −.01 from n·ε = 500 on": f"{sum(one < -0.01 for one in large)} of {len(large)}",
         "binned more than .02 below centred": f"{sum(row['binned'] < row['centred'] - 0.02 for row in rows)} of {len(rows)}",
     }
 

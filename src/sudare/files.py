@@ -124,10 +124,10 @@ def write_atomically(path: Path, content: bytes, mode: int = PRIVATE_MODE) -> No
     _make_name_durable(path)
 
 
-def write_document(path: Path, content: bytes) -> None:
+def write_document(path: Path, content: bytes, mode: int = SHARED_MODE) -> None:
     """A shared document replaced: agreements and statements."""
     try:
-        write_atomically(path, content, SHARED_MODE)
+        write_atomically(path, content, mode)
     except OSError as error:
         raise _unwritable(path, error) from None
 

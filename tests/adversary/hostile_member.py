@@ -10,7 +10,7 @@ from sudare.consortium.agreement.signed_statements import keys_in_force
 from sudare.consortium.network.message_dispatch import MessageDispatcher
 from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.base import Packet
-from sudare.consortium.node import pins_of
+from sudare.consortium.node_connection import pins_of
 from tests.consortium.clinics import IDENTITIES
 
 HELLO, MESSAGE, RECEIPT, TERMS, REFUSAL = range(1, 6)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sudare.audit.epsilon_lower_bounds import lower_limit, upper_limit
-from sudare.neural.training_methods import Facts
+from sudare.neural.training_method_base import Facts
 from sudare.papers.p002_networks.anonymized_learning import update_intervals
 from sudare.papers.p002_networks.approaches import AnonymizedLearning
 from sudare.papers.p002_networks.estimators import AnonymizedLearningRegressor

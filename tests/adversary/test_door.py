@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sudare.errors import InvalidParameter, NotCharged, SudareError
 from sudare.privacy import Ledger, Release
 from sudare.privacy.accounting import pure_cost
+from sudare.privacy.candidate_selection import select_privately
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Charged
 from sudare.privacy.release_content import Beside
-from sudare.privacy.selection import select_privately
 from sudare.schema import Category, Number, Schema
 from sudare.statistics import PrivateMean
 from sudare.synthesis import PrivateSynthesizer

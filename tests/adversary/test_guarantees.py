@@ -194,7 +194,7 @@ class RepeatsOneRecord(PrivateMean):
 )
 def test_publish_one_record_while_models_are_scored(account, tmp_path, monkeypatch, scores, candidate):
     """Row scores see the exact records and are called between the fits: nothing they do may reach a fit or its result."""
-    monkeypatch.setattr("sudare.privacy.selection.logarithmic_draw", lambda parameter, noise: 40)
+    monkeypatch.setattr("sudare.privacy.candidate_selection.logarithmic_draw", lambda parameter, noise: 40)
 
     def chosen():
         return select_privately(

@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from sudare.cli.key_files import private_key
 from sudare.consortium import Identity, Member, ModelsTask, ScalerTask, Task
+from sudare.consortium.agreement.consortium_setup_steps import added
 from sudare.consortium.agreement.member_settings import Data
-from sudare.consortium.agreement.membership import added
 from sudare.consortium.agreement.signed_statements import (
     Revocation,
     Rotation,

@@ -16,7 +16,7 @@ from sudare.neural import per_row_clipping as network
 from sudare.neural import seeded_randomness as sampling
 from sudare.neural.dp_sgd import DpSgd, Recipe, check_recipe
 from sudare.neural.seeded_randomness import RunSeed
-from sudare.neural.training_methods import Facts
+from sudare.neural.training_method_base import Facts
 from sudare.privacy import Ledger
 from sudare.schema import Label, Number, Schema
 

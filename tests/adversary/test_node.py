@@ -14,7 +14,8 @@ import pytest
 from sudare.consortium import LearningTask, ModelsTask
 from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.network.transport.certificates import write_kits
-from sudare.consortium.node import Node, TaskRun
+from sudare.consortium.node import Node
+from sudare.consortium.task_run import TaskRun
 from sudare.consortium.tasks.release_exchange import ReleaseExchange
 from tests.adversary.hostile_member import RECEIPT, TERMS, HostileMember
 from tests.consortium.clinics import founded, node_of
@@ -118,7 +119,7 @@ def test_hold_up_a_node_with_a_receipt_of_eight_megabytes(west: HostileMember) -
 def test_hold_up_a_node_with_a_message_of_millions_of_values(
     west: HostileMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sudare.sums import wire
+    from sudare.sums import canonical_encoding as wire
 
     read = 0
     value = wire._Reader.value
@@ -165,7 +166,7 @@ def test_hold_up_a_node_by_large_releases_that_it_reads_twice_a_second(tmp_path:
     done = TaskRun(task, "finished", activity=exchange, files=tuple(tmp_path / f"{each}.sudare" for each in names[:2]))
     before = store.read
     for _ in range(10):
-        node._handle_withdrawals(done)
+        node._handle_finished(done, 0.0)
     assert store.read == before
     exchange.receive("north", Envelope("ages", "withdraw"), 0.0)
     exchange.receive("north", Envelope("ages", "withdraw"), 0.0)

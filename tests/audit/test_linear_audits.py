@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from sudare.audit.linear_audits import CASES, LinearCase
-from sudare.audit.linear_laws import (
+from sudare.audit.linear_output_laws import (
     law_epsilon,
 )
 from sudare.audit.registry import EPSILONS, run_audit

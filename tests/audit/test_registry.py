@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from sudare.audit import Audit
-from sudare.audit.comparison import Comparison
+from sudare.audit.claimed_and_measured_epsilon import Comparison
 from sudare.audit.epsilon_lower_bounds import Counts
 from sudare.audit.registry import AuditReport, audit_names, run_audit
 from sudare.audit.report_plot import audit_panel

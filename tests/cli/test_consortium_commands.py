@@ -27,7 +27,7 @@ from sudare.consortium import (
     permit,
     signature_status,
 )
-from sudare.consortium.agreement.membership import NewMember, joined, signed
+from sudare.consortium.agreement.consortium_setup_steps import NewMember, joined, signed
 from sudare.errors import AgreementError, NotApproved
 from sudare.privacy import Guarantee
 from sudare.privacy.accounting import gaussian_cost, pure_cost
@@ -197,7 +197,7 @@ def test_a_rotation_that_was_cut_short_is_finished_by_the_next(
         if crash == "before the statement":
             patch.setattr("sudare.consortium.agreement.signed_statements.Statements.save", fail)
         else:
-            patch.setattr("sudare.consortium.agreement.membership.replace_keeping_old", fail)
+            patch.setattr("sudare.consortium.agreement.consortium_setup_steps.replace_keeping_old", fail)
         sudare("key", "rotate", "--member", "east/member.toml")
     finished = sudare("key", "rotate", "--member", "east/member.toml", "--json")
     assert finished.exit_code == 0, finished.stdout

@@ -43,4 +43,12 @@ def test_an_unknown_word_is_refused_with_near_ones(sudare: Any) -> None:
     told = sudare("explain", "treshold")
     assert told.exit_code != 0
     assert "threshold" in told.stderr
-    assert "Words are: account" in sudare("explain", "zzzz").stderr
+    assert "Words are: 'account'" in sudare("explain", "zzzz").stderr
+
+
+@pytest.mark.parametrize("word", ["x", "secure sun", "prvacy budget", "treshold"])
+def test_an_unknown_word_is_refused_in_japanese_alone(word: str, sudare: Any) -> None:
+    told = sudare("--lang", "ja", "explain", word)
+    assert told.exit_code != 0
+    assert "Words are" not in told.stderr
+    assert "Did you mean" not in told.stderr

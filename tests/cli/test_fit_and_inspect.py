@@ -135,7 +135,7 @@ def test_the_python_side_can_read_it(house: Path) -> None:
 def test_a_dry_run_tells_the_price_and_changes_nothing(house: Path, sudare: Sudare) -> None:
     before = {path.name: path.read_bytes() for path in house.iterdir()}
     told = sudare(*FIT_MEAN, "--dry-run")
-    assert "would cost ε = 0.5 of account 'patients' (strong), which has ε = 1.5 left" in told.stdout
+    assert "would cost ε = 0.5 (strong) of account 'patients', which has ε = 1.5 left" in told.stdout
     values = sudare(*FIT_MEAN, "--dry-run", "--json").values
     assert values["asked"] == {"epsilon": 0.5, "delta": 0.0}
     assert values["left_after"]["epsilon"] == 1.0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from sudare.cli.fit import FITTED
@@ -34,7 +36,7 @@ def test_every_model_becomes_a_release(house: Path, sudare: Sudare, kind: str) -
 
 def test_a_dry_run_tells_account_cost_strength_error_and_rest(house: Path, sudare: Sudare) -> None:
     told = sudare("fit", "histogram", *FIT_MEAN[2:], "--dry-run").stdout
-    assert "would cost ε = 0.5 of account 'patients' (strong), which has ε = 1.5 left; ε = 1.0 would be left." in told
+    assert "would cost ε = 0.5 (strong) of account 'patients', which has ε = 1.5 left; ε = 1.0 would be left." in told
     assert "Typical error, by the noise alone: counts ±" in told
     values = sudare("fit", "histogram", *FIT_MEAN[2:], "--dry-run", "--json").values
     (error,) = values["expected_errors"]
@@ -66,3 +68,26 @@ def test_every_kind_has_help_of_its_own(sudare: Sudare) -> None:
     assert all(kind in listed for kind in FITTED)
     assert "--by" not in sudare("fit", "mean", "--help").stdout
     assert sudare("fit", "magic").exit_code == 2
+
+
+def test_an_additive_model_is_also_called_boosted(sudare: Sudare) -> None:
+    assert "--monotone" in sudare("fit", "boosted", "--help").stdout
+    assert "additive, boosted" in sudare("fit", "--help").stdout
+
+
+def test_a_dry_run_expects_the_error_of_the_rows_that_are_kept_of_persons(sudare: Sudare, tmp_path: Path) -> None:
+    """60 persons, of whom one has 901 rows and two of them are kept."""
+    rows = [f"p{number}" for number in range(60)] + ["p0"] * 900
+    pd.DataFrame({"pid": rows, "age": 30.0}).to_csv(tmp_path / "visits.csv", index=False)
+    column = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 110\n'
+    (tmp_path / "visits.toml").write_text(f'{column}[person]\ncolumn = "pid"\nmost_rows = 2\n')
+    words = ("fit", "mean", tmp_path / "visits.csv", "--schema", tmp_path / "visits.toml", "--epsilon", 1)
+    told = sudare(*words, "--budget", 5, "--ledger", tmp_path / "new.db", "--dry-run", "--json")
+    (error,) = told.values["expected_errors"]
+    # Laplace noise of scale 2/ε on the mean of 61 rows in a range of 110, exceeded by a third of its weight above log 3.
+    assert error["size"] == pytest.approx(2 * 110 / 61 * math.log(3), rel=0.05)
+
+
+def test_help_says_which_kinds_take_slices(sudare: Sudare) -> None:
+    assert "Not for this kind" not in sudare("fit", "table", "--help").stdout
+    assert "Not for this kind" in sudare("fit", "additive", "--help").stdout

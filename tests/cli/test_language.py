@@ -9,7 +9,6 @@ import pytest
 from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
-from typer.testing import CliRunner
 
 from sudare.cli import language
 from sudare.cli.language import Speech, lang_option, spoken_table, wrapped
@@ -71,12 +70,13 @@ def commands(group: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     return [path, *(found for name, command in below.items() for found in commands(command, (*path, name)))]
 
 
-def test_help_of_every_command_is_japanese_and_fits() -> None:
+def test_help_of_every_command_is_japanese_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.cli.conftest import command_tree
 
+    monkeypatch.setenv("COLUMNS", "80")
     english = invoked("budget", "--help").stdout
     for path in commands(command_tree(app)):
-        told = CliRunner().invoke(app, [*path, "--help", "--lang", "ja"], env={"COLUMNS": "80"}).stdout
+        told = invoked(*path, "--help", "--lang", "ja").stdout
         assert told.startswith("使い方: ")
         assert JAPANESE.search(told.split("\n\n")[1]), path
         assert "この説明を表示して終わります。" in told

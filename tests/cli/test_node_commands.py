@@ -17,7 +17,7 @@ import pytest
 from sudare.consortium import Agreement, Identity, LearningTask, Relay
 from sudare.consortium.network.transport.certificates import collector_kit, common_name, write_kits
 from sudare.consortium.node import Node
-from sudare.consortium.node_request_files import REQUESTS, STATES
+from sudare.consortium.node_control_files import REQUESTS, STATES
 from sudare.errors import ConsortiumError, InvalidParameter, NotConnected
 from sudare.files import held_alone
 from sudare.sums.context import RELAY_NAME
@@ -110,7 +110,7 @@ def test_run_takes_part_and_tells_where_the_result_is(clinics: Path, monkeypatch
     from sudare.consortium import Member
 
     hub = LocalHub()
-    monkeypatch.setattr("sudare.consortium.node.transport_of", lambda name, settings, **_: hub.join(name))
+    monkeypatch.setattr("sudare.consortium.node_connection.transport_of", lambda name, settings, **_: hub.join(name))
     others = [node_of(Member.load(clinics / name / "member.toml"), hub) for name in NAMES[1:]]
     threads = [threading.Thread(target=take_part, args=(node,)) for node in others]
     for thread in threads:

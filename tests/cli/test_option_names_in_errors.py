@@ -23,6 +23,7 @@ OPTIONS = {
         ("epsilon must be a number above 0, got 0.", "--epsilon must be a number above 0, got 0."),
         ("Give epsilon such a number.", "Give --epsilon such a number."),
         ("X promises pure ε: delta must be 0.", "X promises pure ε: --delta must be 0."),
+        ('Give CsvFile(path, method="cp932").', 'Give CsvFile(path, method="cp932").'),
         ("Leave delta out.", "Leave --delta out."),
         ('Use method="auto".', "Use --method auto."),
         ("Give accept_weak_guarantee=True.", "Give --accept-weak-guarantee."),

@@ -187,7 +187,11 @@ def test_refusals_of_readers(town: Path, sudare: Sudare) -> None:
         (("crosstab", "people.sudare", "age", "town", "--first-edges", "0,x"), 10, "numbers with commas"),
         (("crosstab", "people.sudare", "age", "town", "--first-edges", "9,0"), 10, "must rise"),
         (("crosstab", "people.sudare", "age", "town", "--second-edges", "0,9"), 10, "has no bins"),
-        (("crosstab", "people.sudare", "age", "town", "--method", "inversion"), 10, "method must be one of bayes"),
+        (
+            ("crosstab", "people.sudare", "age", "town", "--method", "inversion"),
+            10,
+            "method must be one of auto, bayes",
+        ),
         (("crosstab", "people.sudare", "town", "town"), 10, "two different columns"),
         (("crosstab", "people.sudare", "town", "name"), 12, "lacks 'name'"),
     ):
@@ -236,3 +240,26 @@ def test_without_bins_a_number_is_cut_at_round_numbers(town: Path, sudare: Sudar
     assert told["edges"] == [5.0 * number for number in range(3, 19)]
     assert sum(told["probabilities"]) == pytest.approx(1.0)
     assert len(sudare("reconstruct", "people.sudare", "--column", "age", "--bins", 7, "--json").values["edges"]) == 8
+
+
+def test_one_column_a_record_is_told_and_refuses_pairs(town: Path, sudare: Sudare) -> None:
+    told = sudare(*BASE, "--epsilon", 9, "--one-column", *PAY)
+    assert told.exit_code == 0, told.stderr
+    assert "every row answers one of" in told.stdout
+    assert "every row answers one of" in sudare("inspect", "people.sudare").stdout
+    assert sudare("reconstruct", "people.sudare", "--column", "smoker").exit_code == 0
+    refused = sudare("crosstab", "people.sudare", "smoker", "town")
+    assert refused.exit_code == 10
+    assert "answers one column only" in refused.stderr
+
+
+def test_a_cross_table_is_drawn_with_its_errors(town: Path, sudare: Sudare) -> None:
+    assert sudare(*BASE, "--epsilon", 9, *PAY).exit_code == 0
+    drawn = sudare("crosstab", "people.sudare", "smoker", "town", "--plot", "pair.svg")
+    assert drawn.exit_code == 0, drawn.stderr
+    assert " ± " in drawn.stdout
+    assert "Independent of each other: p = " in drawn.stdout
+    assert (town / "pair.svg").read_bytes().startswith(b"<?xml")
+    values = sudare("crosstab", "people.sudare", "smoker", "town", "--json").values
+    assert 0 <= values["independence"]["p_value"] <= 1
+    assert 0 <= values["dependence"] <= 1

@@ -32,16 +32,16 @@ from sudare.consortium.network.session import PinnedAgreement, Session
 from sudare.consortium.network.transport.certificates import write_kits
 from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.sum_participant import Attempt
-from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, SumGroup, SumRunner, Timeouts, Words
+from sudare.consortium.tasks.sum_script_runner import Checkpoint, IterationStart, SumGroup, SumRunner, Timeouts, Words
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.training import trained
 from sudare.joint import LearningTerms, LearningWalk, MemberTable, ModelReading
 from sudare.joint.dictionary_script import DictionaryWalk, TrainedDictionary
-from sudare.joint.in_process import plain_adder, walked
+from sudare.joint.in_process_simulation import plain_adder, walked
 from sudare.joint.sum_script import Finished, Walk
+from sudare.sums.canonical_encoding import unpacked
 from sudare.sums.context import most_dishonest
 from sudare.sums.keys import MemberKeys
-from sudare.sums.wire import unpacked
 from tests.consortium.namespaces import PORT, RELAY, Network
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,7 +140,7 @@ def hospitals_example() -> tuple[LearningTerms, list[Any]]:
     """Ten hospitals with twelve patients each; ε = 2.5."""
     from sklearn.datasets import load_breast_cancer
 
-    from sudare.demo.hospitals import LABEL, MEASUREMENTS, PATIENTS, SCHEMA
+    from sudare.demo.hospitals_scenario import LABEL, MEASUREMENTS, PATIENTS, SCHEMA
 
     bunch = load_breast_cancer(as_frame=True)
     table = bunch.data[list(MEASUREMENTS)].assign(**{LABEL: (bunch.target == 0).astype(int)})

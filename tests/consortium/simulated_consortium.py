@@ -13,11 +13,11 @@ from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.network.message_dispatch import MessageDispatcher
 from sudare.consortium.network.session import PinnedAgreement, Session
 from sudare.consortium.tasks.relay_sum_collector import RelayedSums
-from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Timeouts, Words
+from sudare.consortium.tasks.sum_script_runner import SumGroup, SumRunner, Timeouts, Words
 from sudare.errors import SudareError
 from sudare.joint.sum_script import Finished, Walk
+from sudare.sums.canonical_encoding import packed, unpacked
 from sudare.sums.context import RELAY_NAME, most_dishonest
-from sudare.sums.wire import packed, unpacked
 from tests.consortium.memory_store import MemoryStore
 from tests.consortium.simulated_network import GoodNetwork, SimulatedNetwork
 

@@ -16,9 +16,9 @@ from sudare.consortium.network.presence_announcements import HEADER, HELLO, KEY_
 from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.base import Packet
 from sudare.consortium.tasks.relay_sum_collector import RelayedSums
-from sudare.consortium.tasks.sum_runner import SUM, SumRunner, Total, Words
+from sudare.consortium.tasks.sum_script_runner import SUM, SumRunner, Total, Words
 from sudare.dictionary import PatternDictionary
-from sudare.dictionary.secure_totals import ADDENDS
+from sudare.dictionary.in_process_secure_sums import ADDENDS
 from sudare.dictionary.sum_questions import Vetoes
 from sudare.dictionary.training import trained
 from sudare.errors import (
@@ -35,6 +35,7 @@ from sudare.joint.dictionary_script import DictionaryWalk, TrainedDictionary, to
 from sudare.joint.sum_script import Finished
 from sudare.privacy import Account, Ledger
 from sudare.sums.blame import Transcript, contradictions
+from sudare.sums.canonical_encoding import unpacked_as
 from sudare.sums.context import RELAY_NAME, Participant
 from sudare.sums.keys import MemberKeys, PublicKeys
 from sudare.sums.messages import (
@@ -55,12 +56,13 @@ from sudare.sums.messages import (
     heard_content,
 )
 from sudare.sums.statements import Statement, stated
-from sudare.sums.wire import unpacked_as
 from tests.consortium import simulated_consortium
 from tests.consortium.memory_store import MemoryStore
 from tests.consortium.simulated_consortium import IDENTITIES, RELAY, Consortium, SteppingWalk, pins_of
 from tests.consortium.tasks.test_task_activities import BOUNDS, dictionary_walk
 from tests.joint.kit import member_tables, terms
+
+pytestmark = pytest.mark.usefixtures("nothing_learnt_at_home")
 
 LIAR, VICTIM = 0, 1
 VICTIMS_OWN, FEW = 12, 20

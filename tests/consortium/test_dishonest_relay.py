@@ -14,9 +14,10 @@ import pytest
 from sudare.consortium.network.message_dispatch import Envelope
 from sudare.consortium.tasks.relay_sum_collector import RelayedSums
 from sudare.consortium.tasks.sum_participant import SUM
-from sudare.consortium.tasks.sum_runner import Total
+from sudare.consortium.tasks.sum_script_runner import Total
 from sudare.errors import SudareError, SumError, TaskStopped
 from sudare.sums.blame import Transcript, contradictions
+from sudare.sums.canonical_encoding import unpacked_as
 from sudare.sums.context import Participant, RelayedSumContext
 from sudare.sums.messages import (
     Body,
@@ -31,7 +32,6 @@ from sudare.sums.messages import (
     heard_content,
 )
 from sudare.sums.statements import stated
-from sudare.sums.wire import unpacked_as
 from tests.consortium.simulated_consortium import Consortium, SteppingWalk
 from tests.consortium.test_dishonest_members import dictionaries, learners
 

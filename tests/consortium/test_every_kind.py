@@ -25,7 +25,7 @@ from sudare.consortium import (
     Task,
 )
 from sudare.consortium.network.transport.certificates import write_kits
-from sudare.consortium.node_request_files import ask_running_node, states_of
+from sudare.consortium.node_control_files import ask_running_node, states_of
 from sudare.privacy.release import audited, read
 from sudare.schema import Schema
 from tests.consortium.clinics import IDENTITIES, NAMES, SCHEMA, founded, node_of, patients, run_together
@@ -39,10 +39,12 @@ TASKS: tuple[Task, ...] = (
     ModelsTask("models", "PrivateLogisticRegression", 1.0),
     DictionaryTask("patterns", 2, True, parameters={"family": "diagonal_gaussian", "search": False, "max_iter": 3}),
     LearningTask("risk", "one-sum", 1.0),
+    LearningTask("shapes", "boosting", 1.0, 1e-6, parameters={"max_bins": 4}),
+    LearningTask("units", "network", 1.0, 1e-6, parameters={"hidden_layer_sizes": (4,)}),
     ScalerTask("scales", 1.0),
     DictionaryTask("wear", 2, epsilon=1.0, delta=1e-6, parameters={"private_iterations": 2}),
 )
-COST = 6.0
+COST = 8.0
 
 
 def clinics(folder: Path) -> list[Member]:
@@ -112,7 +114,7 @@ def test_tasks_of_every_kind_end_with_the_same_at_every_member(transport: Callab
             outcomes = [states_of(member)[task.name] for member in members]
             assert [each["state"] for each in outcomes] == ["finished"] * 3, outcomes
     results = [member.folder / "results" for member in members]
-    for name in ("risk/model.sudare", "scales/scaler.sudare"):
+    for name in ("risk/model.sudare", "shapes/model.sudare", "units/model.sudare", "scales/scaler.sudare"):
         assert len({audited(read(result / name)).content.digest() for result in results}) == 1
     for name in (f"{task}/{clinic}.sudare" for task in ("models", "census") for clinic in NAMES):
         assert len({(result / name).read_bytes() for result in results}) == 1

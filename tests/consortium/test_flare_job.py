@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium import LearningTask
-from sudare.consortium.node_request_files import states_of
+from sudare.consortium.node_control_files import states_of
 from sudare.privacy.release import audited, read
 from tests.consortium.clinics import IDENTITIES, NAMES, founded
 

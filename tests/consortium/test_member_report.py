@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sudare.consortium import Approvals, LearningTask, Member
 from sudare.consortium.agreement.identity import Identity
+from sudare.consortium.agreement.signed_statements import Rotation
 from sudare.consortium.member_report import (
     SignedReport,
-    contradictions,
     read_report,
     report_values,
     signed_report,
@@ -23,7 +21,7 @@ from sudare.consortium.member_report import (
 )
 from sudare.consortium.member_report_page import report_page
 from sudare.errors import AgreementError
-from sudare.report.page import page_html
+from sudare.report.html_page import page_html
 from tests.cli.conftest import invoked
 from tests.consortium.clinics import IDENTITIES, founded, node_of, run_together
 from tests.consortium.local_transport import LocalHub
@@ -58,50 +56,6 @@ def test_a_report_tells_what_was_agreed_run_revealed_paid_and_decided(members: l
     assert report_values(members[0], with_decisions=False)["decisions"] is None
 
 
-def test_honest_reports_contradict_nothing_also_of_one_member_at_two_times(members: list[Member]) -> None:
-    reports = [report_values(member) for member in members]
-    for first in reports:
-        for second in reports:
-            assert contradictions(first, second) == []
-
-
-def edited(values: dict[str, Any], edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    found = copy.deepcopy(values)
-    edit(found)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("about", "edit"),
-    [
-        ("agreement", lambda values: values["agreements"][0].update(digest="0" * 64)),
-        ("signature", lambda values: values["agreements"][0]["signed"].remove("west")),
-        ("key", lambda values: values["agreements"][0]["keys"].update(west="0" * 64)),
-        ("result", lambda values: values["tasks"][0]["results"].update(release="0" * 64)),
-        ("cost", lambda values: values["tasks"][0]["entries"][0]["guarantee"].update(epsilon=0.5)),
-        ("entry", lambda values: values["tasks"][0]["entries"].clear()),
-    ],
-)
-def test_what_cannot_both_be_true_is_found(
-    members: list[Member], about: str, edit: Callable[[dict[str, Any]], None]
-) -> None:
-    ours, theirs = report_values(members[0]), edited(report_values(members[1]), edit)
-    assert [each.about for each in contradictions(ours, theirs)] == [about]
-    assert [each.about for each in contradictions(theirs, ours)] == [about]
-
-
-def test_a_ledger_that_was_put_back_is_found_in_two_reports_of_one_member(members: list[Member]) -> None:
-    later = report_values(members[0])
-    forgotten = edited(
-        later, lambda values: (values["tasks"][0]["entries"].clear(), values["ledger"].update(position=9))
-    )
-    assert {each.about for each in contradictions(later, forgotten)} >= {"ledger"}
-    other = edited(later, lambda values: values["ledger"].update(hash="0" * 64))
-    assert "end differently" in contradictions(later, other)[0].text
-    foreign = edited(later, lambda values: values["ledger"].update(ledger="0" * 32))
-    assert "two different ledgers" in contradictions(later, foreign)[0].text
-
-
 def test_a_changed_report_and_one_of_another_key_are_noticed(members: list[Member], tmp_path: Path) -> None:
     values = report_values(members[0])
     write_report(tmp_path / "east.json", signed_report(values, IDENTITIES["east"]))
@@ -110,6 +64,9 @@ def test_a_changed_report_and_one_of_another_key_are_noticed(members: list[Membe
     assert signer_problem(found, *agreed) is None
     stranger = signed_report(values, Identity.generated())
     assert "not the one that stands for east" in str(signer_problem(stranger, *agreed))
+    # A key that was handed over since signed the report when it was the member's.
+    rotation = Rotation.made(IDENTITIES["east"], Identity.generated())
+    assert signer_problem(found, agreed[0], replace(agreed[1], rotations=(rotation,))) is None
     nobody = SignedReport({**values, "member": "south"}, found.public_key, found.signature)
     assert "no member" in str(signer_problem(nobody, *agreed))
     text = (tmp_path / "east.json").read_text()
@@ -122,8 +79,6 @@ def test_a_changed_report_and_one_of_another_key_are_noticed(members: list[Membe
             read_report(tmp_path / "none.json")
     with pytest.raises(AgreementError, match="cannot be written"):
         write_report(tmp_path / "east.json", found)
-    with pytest.raises(AgreementError, match="lacks parts"):
-        contradictions({**values, "tasks": [{}]}, values)
 
 
 def test_the_page_says_the_same_in_both_languages(members: list[Member]) -> None:
@@ -163,5 +118,10 @@ def test_the_commands(members: list[Member], tmp_path: Path, monkeypatch: pytest
     told = invoked("consortium", "compare", "east.json", "lie.json", *named, "--json")
     assert told.exit_code == 86
     assert told.values["contradictions"] == [{"about": "result", "text": "risk: they hold different results (release)"}]
+    # A name in a report begins no line of its own.
+    lie = {**values, "member": "north\nNothing in the reports of east and north contradicts the other."}
+    write_report(tmp_path / "lines.json", signed_report(lie, IDENTITIES["north"]))
+    shown = invoked("consortium", "compare", "east.json", "lines.json").stdout
+    assert not any(line.startswith("Nothing") for line in shown.splitlines())
     write_report(tmp_path / "stranger.json", signed_report(values, Identity.generated()))
     assert invoked("consortium", "compare", "east.json", "stranger.json", *named).exit_code == 93

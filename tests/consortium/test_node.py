@@ -29,12 +29,13 @@ from sudare.consortium import (
 from sudare.consortium.agreement.member_settings import Data, Member
 from sudare.consortium.health_endpoint import HealthEndpoint
 from sudare.consortium.network.message_dispatch import Envelope, drive
-from sudare.consortium.node import Node, transport_of
+from sudare.consortium.node import Node
+from sudare.consortium.node_connection import transport_of
+from sudare.consortium.node_control_files import ask_running_node, states_of
 from sudare.consortium.node_metrics import node_metrics
-from sudare.consortium.node_request_files import ask_running_node, states_of
-from sudare.consortium.tasks.sum_runner import SumRunner
+from sudare.consortium.tasks.sum_script_runner import SumRunner
 from sudare.consortium.tasks.task_activities import activity_of
-from sudare.dictionary.secure_totals import ADDENDS
+from sudare.dictionary.in_process_secure_sums import ADDENDS
 from sudare.errors import InvalidParameter, LedgerRolledBack, NotApproved, TaskStopped
 from sudare.files import held_alone
 from sudare.frames import read

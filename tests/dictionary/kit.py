@@ -6,9 +6,9 @@ import numpy as np
 
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson
 from sudare.dictionary.em import Terms
-from sudare.dictionary.families import Patterns
+from sudare.dictionary.exponential_families import Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
-from sudare.dictionary.member_records import Records
+from sudare.dictionary.member_tables import Records
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth
 
 FAMILIES = (

@@ -19,7 +19,7 @@ from sudare.dictionary.e_step import (
     gaussian_statistics,
 )
 from sudare.errors import DataError, InvalidParameter
-from sudare.frames.fixed_tree import pairwise_total
+from sudare.frames.fixed_order_summation import pairwise_total
 
 
 def mixture(patterns, width, rows, seed=0):

@@ -9,7 +9,7 @@ import pytest
 
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.em import Dictionary
-from sudare.dictionary.families import Frame, Overall, Patterns
+from sudare.dictionary.exponential_families import Frame, Overall, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.member_mixture_fit import (
     NO_TAILS,
@@ -21,7 +21,7 @@ from sudare.dictionary.member_mixture_fit import (
     robust_deviations,
 )
 from sudare.dictionary.member_stack import candidates, held_out_folds, stacked, weight_of_all_members
-from sudare.dictionary.member_weights import needed
+from sudare.dictionary.mixture_weights import needed
 from sudare.dictionary.sum_questions import Branch
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth
 from tests.dictionary.kit import FAMILIES, held, random_records

@@ -10,7 +10,7 @@ from scipy import stats
 
 from sudare.dictionary.dependency_selection import edge_price
 from sudare.dictionary.em import Fit, Opening
-from sudare.dictionary.families import Frame, Overall
+from sudare.dictionary.exponential_families import Frame, Overall
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.pattern_selection import (
     deletion,

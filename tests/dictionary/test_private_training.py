@@ -13,11 +13,11 @@ from scipy.special import logsumexp
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson
 from sudare.dictionary.component_merging import merged
-from sudare.dictionary.families import Patterns
+from sudare.dictionary.exponential_families import Patterns
+from sudare.dictionary.in_process_secure_sums import ADDENDS, adder
 from sudare.dictionary.private_column_patterns import own_intervals
 from sudare.dictionary.private_gaussian_patterns import NoisyGaussians, ball_radius, shrunk, variance_left_by_clipping
 from sudare.dictionary.private_training import PrivateTerms, public_iterations
-from sudare.dictionary.secure_totals import ADDENDS, adder
 from sudare.dictionary.training import simulated, trained
 from sudare.errors import (
     BudgetExceeded,

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from sudare.dictionary.em import Dictionary, maximised, opened
-from sudare.dictionary.families import Frame, Overall, Patterns
+from sudare.dictionary.exponential_families import Frame, Overall, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.member_weights import updated_weights
+from sudare.dictionary.in_process_secure_sums import adder
+from sudare.dictionary.mixture_weights import updated_weights
 from sudare.dictionary.pattern_selection import normal_points
 from sudare.dictionary.private_training import PrivateTerms
-from sudare.dictionary.secure_totals import adder
 from sudare.dictionary.sum_questions import Branch, Counts, Moments, Own, Question, answered
 from sudare.dictionary.training import (
     MemberState,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sudare.dossier.facts import Facts, Linking
-from sudare.dossier.products import PRODUCTS
+from sudare.dossier.release_product_kinds import PRODUCTS
+from sudare.dossier.statement_facts import Facts, Linking
 from sudare.report.privacy_card import card_of
 
 LEDGER = "247a779a1c754edc96c238c1d62a31ab"

@@ -17,8 +17,8 @@ from typing import Any
 
 import yaml
 
-from sudare.dossier.products import PRODUCTS
 from sudare.dossier.registry_entry import Publication, registry_entry, yaml_text
+from sudare.dossier.release_product_kinds import PRODUCTS
 from tests.dossier.made_up_facts import PROMISES, made_up_facts
 from tests.dossier.test_registry_entry import FILLED, SPOILED, TODAY, spoiled
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sudare.dossier.number_table import all_measured_rows, has_intervals, measured_rows, number_table
-from sudare.dossier.released_numbers import ReleasedNumbers
+from sudare.dossier.number_table import has_intervals, measured_rows, number_table
+from sudare.dossier.released_numbers import BinText, Heading, OwnText, ReleasedNumbers
 
 MEANS = ReleasedNumbers(
     {
@@ -16,41 +16,64 @@ MEANS = ReleasedNumbers(
     units={"mean_age": "years"},
     measured="mean_age",
     labels=("ward",),
+    headings={"ward": Heading("ward", is_name=True), "mean_age": Heading("mean of {column}", "age")},
+    undeclared=frozenset({"ward"}),
 )
 COEFFICIENTS = ReleasedNumbers(
-    {"term": ["(intercept)", "age"], "coefficient": [0.25, -2.0]}, measured="coefficient", labels=("term",)
+    {"term": [OwnText("(intercept)"), "age"], "coefficient": [0.25, -2.0]}, measured="coefficient", labels=("term",)
 )
 
 
 def test_intervals_stand_beside_their_number_and_units_in_headings() -> None:
     found = number_table(MEANS)
-    assert found.headings == ["ward", "mean_age (years)", "count"]
-    assert found.rows == [("a\\x1b", "41.2346 (40 – 42)", "7"), ("(all others)", "-0.5 (-1 – 0)", "8")]
+    assert found.headings == ["ward", "mean of age (years)", "count"]
+    assert found.rows == [("a\\x1b", "41.2 (40.0 – 42.0)", "7"), ("(all others)", "-0.50 (-1.00 – 0)", "8")]
     assert has_intervals(MEANS)
 
 
+def test_our_words_are_said_in_japanese_and_names_are_not() -> None:
+    names = ("count", "mean", "length of stay")
+    numbers = ReleasedNumbers(
+        {
+            "mean": ["count", None],
+            "count": [1, 2],
+            "bins": [BinText("0 to 3"), BinText("3 to 6")],
+            **{f"mean_{name}": [0.5, 0.5] for name in names},
+        },
+        headings={
+            "mean": Heading("mean", is_name=True),
+            "bins": Heading("bins", is_name=True),
+            **{f"mean_{name}": Heading("mean of {column}", name) for name in names},
+        },
+    )
+    found = number_table(numbers, "ja")
+    assert found.headings == ["mean", "件数", "bins", "count の平均", "mean の平均", "length of stay の平均"]
+    assert [row[:3] for row in found.rows] == [("count", "1", "0 – 3"), ("（欠損）", "2", "3 – 6")]
+    assert [row[0] for row in number_table(COEFFICIENTS, "ja").rows] == ["（切片）", "age"]
+
+
 def test_the_first_rows() -> None:
-    found = number_table(MEANS, 1)
+    found = number_table(MEANS, most_rows=1)
     assert (len(found.rows), found.rows_in_all) == (1, 2)
 
 
 def test_rows_of_a_picture() -> None:
-    rows = measured_rows(MEANS)
-    assert rows is not None
-    assert (rows.axis, rows.labels, rows.has_intervals) == ("mean_age (years)", ["a\\x1b", "(all others)"], True)
+    rows = measured_rows(MEANS)[0]
+    assert (rows.axis, rows.labels, rows.has_intervals) == ("mean of age (years)", ["a\\x1b", "(all others)"], True)
     assert (rows.lows, rows.highs) == ([40.0, -1.0], [42.0, 0.0])
 
 
-def test_what_has_no_interval_reaches_from_zero() -> None:
-    rows = measured_rows(COEFFICIENTS)
-    assert rows is not None
-    assert (rows.lows, rows.highs, rows.has_intervals) == ([0.0, 0.0], [0.25, -2.0], False)
+def test_what_has_no_interval_has_no_width() -> None:
+    (rows,) = measured_rows(COEFFICIENTS, "ja")
+    assert (rows.lows, rows.highs, rows.has_intervals) == ([0.25, -2.0], [0.25, -2.0], False)
+    assert (rows.axis, rows.labels) == ("係数", ["（切片）", "age"])
     assert not has_intervals(COEFFICIENTS)
 
 
 def test_nothing_to_draw() -> None:
-    assert measured_rows(ReleasedNumbers({"tensor": ["x"]})) is None
-    assert measured_rows(ReleasedNumbers({"mean": [None]}, measured="mean")) is None
+    assert measured_rows(ReleasedNumbers({"tensor": ["x"]})) == []
+    assert measured_rows(ReleasedNumbers({"mean": [None]}, measured="mean")) == []
+    assert measured_rows(ReleasedNumbers({"layer": ["a"]})) == []
 
 
 def test_a_grouped_table_has_a_picture_of_every_number() -> None:
@@ -67,12 +90,24 @@ def test_a_grouped_table_has_a_picture_of_every_number() -> None:
         measured="count",
         labels=("ward",),
     )
-    assert [rows.axis for rows in all_measured_rows(numbers)] == ["count", "mean_age"]
-    assert measured_rows(numbers) == all_measured_rows(numbers)[0]
-    assert number_table(numbers).rows[1] == ("b", "0 (-1 – 1)", "41 (40 – 42)")
+    assert [rows.axis for rows in measured_rows(numbers)] == ["count", "mean age"]
+    assert number_table(numbers).rows[1] == ("b", "0 (-1.0 – 1.0)", "41.0 (40.0 – 42.0)")
 
 
-def test_numbers_without_intervals_are_drawn_alone() -> None:
-    numbers = ReleasedNumbers({"term": ["a"], "coefficient": [-1e-300]}, measured="coefficient", labels=("term",))
-    assert [rows.axis for rows in all_measured_rows(numbers)] == ["coefficient"]
-    assert all_measured_rows(ReleasedNumbers({"layer": ["a"]})) == []
+def test_columns_of_different_units_and_dates_are_drawn_apart() -> None:
+    numbers = ReleasedNumbers(
+        {
+            "column": ["day", "stay", "age", "rest"],
+            "unit": ["", "days", "", "days"],
+            "value": ["1970-01-02", 4.0, 50.0, 5.0],
+            "value_low": ["1970-01-01", 3.0, 49.0, 4.0],
+            "value_high": ["1970-01-03", 5.0, 51.0, 6.0],
+        },
+        measured="value",
+        labels=("column", "unit"),
+    )
+    dates, days, plain = measured_rows(numbers)
+    assert (dates.labels, dates.are_dates, dates.values, dates.lows) == (["day"], True, [86_400.0], [0.0])
+    assert (days.axis, days.labels, days.values) == ("value (days)", ["stay", "rest"], [4.0, 5.0])
+    assert (plain.axis, plain.labels, plain.are_dates) == ("value", ["age"], False)
+    assert number_table(numbers).rows[0][2] == "1970-01-02 (1970-01-01 – 1970-01-03)"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from sudare.dossier.products import PRODUCTS
 from sudare.dossier.registry_entry import FILE_NAME, Publication, registry_entry, yaml_text
 from sudare.dossier.registry_fields import problems_of, tier_of
+from sudare.dossier.release_product_kinds import PRODUCTS
 from sudare.dossier.statement import sections_of
 from sudare.errors import InvalidParameter
 from sudare.neural.network_estimator import FLOAT_NOISE

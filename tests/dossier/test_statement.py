@@ -7,9 +7,10 @@ import re
 import pytest
 
 from sudare.dossier.bilingual_sections import Text
-from sudare.dossier.facts import Facts
-from sudare.dossier.products import PRODUCTS
-from sudare.dossier.statement import KIND, NO_ADVICE, STRENGTH_IN_JAPANESE, sections_of
+from sudare.dossier.promise_texts import STRENGTH_IN_JAPANESE
+from sudare.dossier.release_product_kinds import PRODUCTS
+from sudare.dossier.statement import KIND, NO_ADVICE, sections_of
+from sudare.dossier.statement_facts import Facts
 from tests.dossier.made_up_facts import PROMISES, Promise, made_up_facts
 
 JAPANESE = re.compile(r"[ぁ-んァ-ン一-龥]")

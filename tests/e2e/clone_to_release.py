@@ -17,8 +17,25 @@ from pathlib import Path
 from tests.e2e import page_kit as kit
 
 HERE = Path(__file__).resolve().parents[2]
-TABLE = "stay,ward\n" + "".join(f"{day % 23 / 2},{'surgery' if day % 3 else 'cardiology'}\n" for day in range(500))
-SETTINGS = 'signing_key = "key.pem"\n[tables.visits]\nsource = "visits.csv"\nbudget = 3.0\n'
+BRANCHES = ("東京", "大阪", "名古屋", "札幌")
+# As such tables are: in the encoding of a spreadsheet, with a number of the customer, a date, and an amount with a long tail.
+TABLE = "顧客番号,契約日,支店,貸付額\n" + "".join(
+    f"K{row:05d},2025-{row % 12 + 1:02d}-{row % 28 + 1:02d},{BRANCHES[row * row % 11 % 4]},{round(1e5 * 1.004**row)}\n"
+    for row in range(1200)
+)
+SETTINGS = """\
+signing_key = "key.pem"
+[tables.loans]
+source = "loans.csv"
+encoding = "cp932"
+budget = 3.0
+"""
+
+
+def write_house(folder: Path) -> None:
+    """The table and the settings of a new house."""
+    (folder / "loans.csv").write_bytes(TABLE.encode("cp932"))
+    (folder / "page.toml").write_text(SETTINGS)
 
 
 class Clicks:
@@ -34,23 +51,30 @@ class Clicks:
 
 
 def clicks_to_a_release(page: kit.Page, received: Path) -> int:
-    """Declare the table's schema, ask for a table by group, approve it and download the file; how many clicks that took."""
+    """Declare the table's schema, ask for numbers by group, approve and download them; how many clicks that took."""
     person = Clicks(page)
-    person.click("nav >> text=Schemas")
-    person.click("main button:has-text('Begin')")
+    person.click("main button:has-text('Begin its schema')")
     page.wait_for_selector("[name^=low-]")
-    page.locator("[name^=low-]").first.fill("0")
-    page.locator("[name^=high-]").first.fill("60")
-    page.locator("[name^=values-]").first.fill("cardiology\nsurgery")
-    person.click("main form >> text=Save")
+    places = {page.locator(f"[name=name-{place}]").input_value(): place for place in range(4)}
+    typed = {
+        "first": ("契約日", "2025-01-01"),
+        "last": ("契約日", "2025-12-31"),
+        "values": ("支店", "\n".join(BRANCHES)),
+        "low": ("貸付額", "0"),
+        "high": ("貸付額", "20000000"),
+    }
+    for field, (column, text) in typed.items():
+        page.fill(f"[name={field}-{places[column]}]", text)
+    person.click(f"[name=remove-{places['顧客番号']}]")
+    person.click("main form button:has-text('Save')")
     page.wait_for_selector("text=was saved")
-    person.click("nav >> text=Requests")
-    person.click("text=Ask for a release")
-    person.click("text=Counts, means, variances and quantiles by group")
+    person.click("main >> text=Counts, means, variances and quantiles by group")
     page.fill("[name=value-epsilon]", "0.5")
-    person.click("[name=value-by][value=ward]")
-    page.fill("[name=purpose]", "stays by ward")
+    person.click("[name=value-by][value=支店]")
+    person.click("[name=value-mean_of][value=貸付額]")
+    page.fill("[name=purpose]", "loans by branch")
     person.click("button[value=ask]")
+    page.fill("[name=reason]", "seen")
     person.click("button[value=approved]")
     page.wait_for_selector("a[download]")
     with page.expect_download() as saved:
@@ -77,8 +101,7 @@ def main(repository: str) -> None:
         timed("clone", "git", "clone", "-q", repository, "../clone")
         timed("environment", sys.executable, "-m", "venv", "../venv")
         timed("install", bin_folder / "pip", "install", "-q", "../clone[page]")
-        (folder / "visits.csv").write_text(TABLE)
-        (folder / "page.toml").write_text(SETTINGS)
+        write_house(folder)
         timed("key", bin_folder / "sudare", "key", "new", "key.pem", "--public", "public.pem")
         began = time.monotonic()
         serving = (bin_folder / "sudare", "page", "--port", "0", "--json")

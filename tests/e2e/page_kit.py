@@ -11,12 +11,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page, sync_playwright
 
 from sudare import Ledger, PrivateHistogram, PrivateMean, Release
 from sudare.files import write_new
@@ -167,16 +168,38 @@ def opened(browser: Browser, address: str, *, phone: bool = False, language: str
     )
     context.set_default_timeout(PATIENCE_MILLISECONDS)
     page = context.new_page()
-    page.on("dialog", lambda dialog: (_ for _ in ()).throw(AssertionError("a script ran")))
+    page.on("dialog", _a_script_ran)
     page.goto(address)
     return page
 
 
-def signed_in(browser: Browser, address: str, user: str, *, phone: bool = False, language: str = "en-GB") -> Page:
-    """The page of somebody who has signed in with a password."""
-    page = opened(browser, f"{address}sign-in", phone=phone, language=language)
-    page.fill("input[name=user]", user)
-    page.fill("input[name=password]", PASSWORD)
-    page.press("input[name=password]", "Enter")
+_SIGNED_IN: WeakKeyDictionary[Browser, dict[tuple[str, str, bool, str], BrowserContext]] = WeakKeyDictionary()
+
+
+def signed_in(
+    browser: Browser, address: str, user: str, *, phone: bool = False, language: str = "en-GB", anew: bool = False
+) -> Page:
+    """The page of somebody who has signed in with a password: in an earlier test of the same browser, unless it is to be done anew.
+
+    Each user has a browser of their own, without anybody else's cookies. Every sign-in takes a second and two processes.
+    """
+    known = _SIGNED_IN.setdefault(browser, {})
+    place = (address, user, phone, language)
+    if place in known and not anew:
+        for earlier in known[place].pages:
+            earlier.close()
+        page = known[place].new_page()
+        page.on("dialog", _a_script_ran)
+        page.goto(address)
+    else:
+        page = opened(browser, f"{address}sign-in", phone=phone, language=language)
+        page.fill("input[name=user]", user)
+        page.fill("input[name=password]", PASSWORD)
+        page.press("input[name=password]", "Enter")
+        known.setdefault(place, page.context)
     page.wait_for_selector("form.who")
     return page
+
+
+def _a_script_ran(dialog: Dialog) -> None:
+    raise AssertionError("a script ran")

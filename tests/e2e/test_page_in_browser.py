@@ -43,7 +43,7 @@ def test_an_analyst_asks_a_steward_approves_and_a_receiver_verifies(
     receiver.goto(f"{address}verify")
     receiver.set_input_files("input[type=file]", tmp_path / "received.sudare")
     receiver.click("main button")
-    receiver.wait_for_selector("text=signed by a key that this page trusts")
+    receiver.wait_for_selector("text=signed by this house's own key")
     receiver.wait_for_selector("text=Your own ledger let exactly this out")
     account = Ledger(house / "ledger.db").account("visits")
     assert account.remaining().epsilon == pytest.approx(left - 0.4)
@@ -72,7 +72,7 @@ def test_a_budget_that_does_not_reach_is_refused_and_raised(house: Path, address
 
 
 def test_two_edit_one_schema(house: Path, address: str, browser: kit.Browser) -> None:
-    one, two = (kit.signed_in(browser, address, "aiko") for _ in range(2))
+    one, two = (kit.signed_in(browser, address, "aiko", anew=bool(number)) for number in range(2))
     for page in (one, two):
         page.goto(f"{address}schemas/stays")
     two.locator("[name^=low-]").first.fill("0")

@@ -7,10 +7,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
-from typer.testing import CliRunner
 
 from sudare.cli.main import app
+from tests.cli.conftest import command_tree, invoked
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "shell.md"
 
@@ -29,12 +28,12 @@ def test_every_command_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Mon
     for line in typed():
         words = shlex.split(line)
         assert words[0] == "sudare"
-        done = CliRunner().invoke(app, words[1:])
+        done = invoked(*words[1:])
         assert done.exit_code == 0, (line, done.output)
     assert (tmp_path / "scored.parquet").exists()
 
 
 def test_every_command_is_on_the_page() -> None:
     text = PAGE.read_text("utf-8")
-    commands = get_command(app).commands  # type: ignore[attr-defined]
+    commands = command_tree(app).commands  # type: ignore[attr-defined]
     assert [name for name in commands if f"sudare {name}" not in text] == []

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium.agreement.member_settings import Member
-from sudare.consortium.node_request_files import states_of
+from sudare.consortium.node_control_files import states_of
 from sudare.privacy.release import audited, read
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "walkthrough.md"

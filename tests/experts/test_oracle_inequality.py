@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
 from sudare.experts import MirrorAveraging
-from sudare.experts.weights import (
+from sudare.experts.gibbs_weights import (
     BRIER_TEMPERATURE,
     LARGEST_CLASS_SCORE,
     LOGISTIC_TEMPERATURE,

@@ -16,7 +16,7 @@ import pytest
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.network.message_dispatch import Envelope
 from sudare.consortium.tasks.sum_participant import Attempt
-from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, Words
+from sudare.consortium.tasks.sum_script_runner import Checkpoint, IterationStart, Words
 from sudare.errors import (
     AgreementMismatch,
     MaskReused,
@@ -28,7 +28,7 @@ from sudare.errors import (
 )
 from sudare.joint import LearningTerms, LearningWalk, MemberTable, ModelReading
 from sudare.privacy import Account, Ledger
-from sudare.sums.wire import packed, unpacked
+from sudare.sums.canonical_encoding import packed, unpacked
 from tests.consortium.simulated_consortium import (
     Consortium,
     CrashingStore,

@@ -22,7 +22,7 @@ from sudare.consortium import Agreement, LearningTask, Member, signature_status
 from sudare.consortium.certificate_expiry import expiry_lines
 from sudare.consortium.health_endpoint import HealthEndpoint
 from sudare.consortium.network.transport.certificates import write_kits
-from sudare.consortium.node_request_files import states_of
+from sudare.consortium.node_control_files import states_of
 from sudare.consortium.tasks import task_results
 from sudare.errors import AgreementMismatch, NotConnected
 from tests.cli.conftest import invoked

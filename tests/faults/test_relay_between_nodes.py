@@ -17,11 +17,11 @@ import pytest
 from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.tasks.relay_sum_collector import CollectedAttempt, RelayedSums
 from sudare.consortium.tasks.sum_participant import COLLECT, SUM, Attempt, SumRequest
-from sudare.consortium.tasks.sum_runner import Total
+from sudare.consortium.tasks.sum_script_runner import Total
 from sudare.errors import AgreementMismatch, MembersMissing, TaskStopped
+from sudare.sums.canonical_encoding import packed, unpacked_as
 from sudare.sums.context import NO_HISTORY, RELAY_NAME
 from sudare.sums.keys import PublicKeys
-from sudare.sums.wire import packed, unpacked_as
 from tests.consortium.simulated_consortium import (
     IDENTITIES,
     RELAY,

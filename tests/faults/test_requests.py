@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -13,10 +14,10 @@ from typing import Any
 from sudare import Release, files
 from sudare.errors import RequestError
 from sudare.privacy.ledger import Ledger
-from sudare.requests.job import resume, run, start
+from sudare.requests.approved_request_job import resume, run, start
 from sudare.requests.request import Request
-from sudare.requests.request_acts import decide
-from sudare.requests.request_settings import RequestSettings
+from sudare.requests.request_actions import decide
+from sudare.requests.steward_settings import RequestSettings
 from tests.ledgers import fork, quick_folder
 from tests.requests.conftest import approved, asked, house
 
@@ -97,16 +98,22 @@ def check_whole(settings: RequestSettings, request: Request) -> None:
 
 def test_a_run_killed_at_every_step_is_charged_once() -> None:
     found: collections.Counter[str] = collections.Counter()
-    for kill_at in itertools.count():
-        with quick_folder() as folder:
-            settings = house(folder)
-            identity = approved(settings).identity
+    with quick_folder() as folder, quick_folder() as before:
+        settings = house(folder)
+        identity = approved(settings).identity
+        shutil.copy(settings.ledger, before / "ledger.db")
+        shutil.copytree(settings.requests_folder, before / "requests")
+        for kill_at in itertools.count():
             was_killed, _ = run_in_a_child(settings, identity, kill_at)
             request = gone_on_with(settings, identity)
             check_whole(settings, request)
             found[request.state] += 1
-        if not was_killed:
-            break
+            if not was_killed:
+                break
+            for written in (settings.requests_folder, settings.releases_folder):
+                shutil.rmtree(written)
+            shutil.copy(before / "ledger.db", settings.ledger)
+            shutil.copytree(before / "requests", settings.requests_folder)
     assert found["done"] > 20, found
     # After the ledger has the digest of a result, and before the file is written, nothing can be made of the charge any more.
     assert 1 <= found["interrupted"] < found["done"], found
@@ -155,7 +162,7 @@ def test_two_processes_approve_at_once_and_one_is_told() -> None:
             if not child:
                 status = 1
                 try:
-                    decide(settings, identity, 1, "approved", who=who, reason="")
+                    decide(settings, identity, 1, "approved", who=who, reason="seen")
                     status = 0
                 except RequestError:
                     status = 2

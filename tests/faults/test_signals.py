@@ -20,7 +20,7 @@ from sudare.consortium import Approvals, LearningTask, Member
 from sudare.consortium.network.transport.base import Announcement, Packet, Transport
 from sudare.consortium.network.transport.certificates import write_kits
 from sudare.consortium.node import Node
-from sudare.consortium.node_request_files import STATES, present_members
+from sudare.consortium.node_control_files import STATES, present_members
 from sudare.privacy.release import Release
 from tests.consortium.clinics import IDENTITIES, NAMES, founded, node_of
 from tests.consortium.local_transport import LocalHub

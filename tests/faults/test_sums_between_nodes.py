@@ -14,11 +14,11 @@ import pytest
 
 from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.tasks.sum_participant import Attempt
-from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, Total
+from sudare.consortium.tasks.sum_script_runner import Checkpoint, IterationStart, Total
 from sudare.errors import MembersMissing, NotConnected, TaskStopped
 from sudare.sums.blame import Transcript
+from sudare.sums.canonical_encoding import packed, unpacked
 from sudare.sums.party import PartyState
-from sudare.sums.wire import packed, unpacked
 from tests.consortium.simulated_consortium import IDENTITIES, Consortium, CrashingStore, SteppingWalk
 from tests.faults.test_consortium import KillingNetwork, check_everyone_right, check_right
 

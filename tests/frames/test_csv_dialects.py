@@ -256,6 +256,14 @@ def test_listed_values_with_blanks_or_capitals_are_told(tmp_path: Path) -> None:
         assert hint in str(caught.value)
 
 
+def test_look_alikes_of_japanese_encodings_are_told(tmp_path: Path) -> None:
+    (tmp_path / "cases.csv").write_bytes("ward\n１〜２\n".encode("euc_jp"))
+    schema = Schema({"ward": Category(("１～２", "３～４"))})
+    table = read(CsvFile(tmp_path / "cases.csv", encoding="euc_jp"), schema=schema)
+    with pytest.raises(UnknownCategory, match="look alike"):
+        encode(schema, table)
+
+
 def test_what_is_shown_of_a_file_has_no_password() -> None:
     assert repr(CsvFile("s3://K:gehe1m@b/x.csv", encoding="cp932")) == "CsvFile(…/x.csv, encoding='cp932')"
     assert repr(CsvFile("s3://K:gehe1m@b")) == "CsvFile(…/b)"

@@ -14,10 +14,10 @@ import pytest
 
 from sudare.errors import ClusterFailed, DataError, InvalidParameter, SourceUnreadable, SudareError, UnknownCategory
 from sudare.frames import dask_clients
-from sudare.frames.fixed_tree import BLOCK_ROWS
+from sudare.frames.fixed_order_summation import BLOCK_ROWS
 from sudare.frames.row_reader import checked_rows, placed
 from sudare.frames.rows import Rows, Tallied
-from sudare.frames.shards import shards_of
+from sudare.frames.source_shards import shards_of
 from sudare.frames.sources import SqlSource, batches
 from sudare.schema import Category, Number, Person, Schema
 

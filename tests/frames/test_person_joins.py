@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from sudare.errors import InvalidParameter, SchemaError
-from sudare.frames import PersonJoin, read, spool
+from sudare.frames import PersonJoin, read
+from sudare.frames import row_spool as spool
 from sudare.schema import Number, Person, Schema
 from tests.frames.test_person_rows import KEY, SCHEMA, rows_of, visits
 

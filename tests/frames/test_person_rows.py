@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.errors import ColumnMissing, DataError, MissingValue
-from sudare.frames import PersonJoin, kept_persons, person_buckets, read, spool
+from sudare.frames import PersonJoin, kept_persons, person_buckets, read
+from sudare.frames import row_spool as spool
 from sudare.frames.person_buckets import PersonCounts, RowChoice
 from sudare.frames.person_rows import KeptRows, PersonRows, kept_count
 from sudare.frames.sources import SqlSource

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sudare.dictionary.e_step import gaussian_statistics
 from sudare.errors import DataError
-from sudare.frames.fixed_tree import BLOCK_ROWS as TREE_BLOCK_ROWS
+from sudare.frames.fixed_order_summation import BLOCK_ROWS as TREE_BLOCK_ROWS
 from sudare.frames.rows import Rows, fixed_blocks
 
 

@@ -25,8 +25,8 @@ from sudare.consortium import (
     signature_status,
 )
 from sudare.consortium.agreement.approvals import parsed_event
+from sudare.consortium.agreement.consortium_setup_steps import task_from_words
 from sudare.consortium.agreement.differing_fields import parsed_field_digests
-from sudare.consortium.agreement.membership import task_from_words
 from sudare.consortium.ledger_rollback import parsed_head
 from sudare.errors import AgreementError, InvalidParameter, SudareError
 from tests.consortium.documents import DOCUMENT, MEMBER, agreement_of, signed_by_all, three_identities

@@ -25,8 +25,9 @@ from sudare.consortium.network.presence_announcements import BEAT, HEADER, MAGIC
 from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.base import Packet
 from sudare.consortium.node import Node
-from sudare.consortium.tasks.sum_runner import Total
-from sudare.sums import wire
+from sudare.consortium.tasks.sum_script_runner import Total
+from sudare.sums import canonical_encoding as wire
+from sudare.sums.canonical_encoding import packed
 from sudare.sums.messages import (
     Advertised,
     Affirmed,
@@ -48,7 +49,6 @@ from sudare.sums.messages import (
     Withdrawn,
 )
 from sudare.sums.statements import KINDS, Statement
-from sudare.sums.wire import packed
 from tests.adversary.hostile_member import HELLO, MESSAGE, RECEIPT, REFUSAL, TERMS, HostileMember
 from tests.consortium.clinics import IDENTITIES, founded, node_of
 from tests.consortium.local_transport import LocalHub, LocalTransport
@@ -333,7 +333,7 @@ def test_a_reader_that_leaves_impossible_arrays_to_numpy_is_noticed(
         return wire._Reader(content, {each.__name__: each for each in classes}, most_values).value(0)
 
     monkeypatch.setattr(wire, "_LONGEST_SIDE", 2**64)
-    monkeypatch.setattr("sudare.sums.wire.unpacked", unguarded)
+    monkeypatch.setattr("sudare.sums.canonical_encoding.unpacked", unguarded)
     with pytest.raises(AssertionError, match="unexpected-error"):
         besieged(tmp_path, 800, seed=15)
 

@@ -16,7 +16,8 @@ import safetensors.numpy
 
 from sudare.errors import SudareError
 from sudare.perturbation import RecordPerturbation
-from sudare.perturbation.parquet import FileLayout
+from sudare.perturbation.one_column_per_record import ANSWERED, row_cost
+from sudare.perturbation.parquet_writer import FileLayout
 from sudare.perturbation.release_format import written_perturbations
 from sudare.privacy import Ledger, Release
 from sudare.privacy.accounting import exact
@@ -53,6 +54,7 @@ def originals(folder: Path) -> list[bytes]:
     models = [
         RecordPerturbation(SCHEMA, epsilon=5.0, account=account).fit(table),
         RecordPerturbation(SCHEMA, k=2, methods=methods, account=account).fit(table),
+        RecordPerturbation(SCHEMA, epsilon=2.0, one_column=True, account=account).fit(table),
         RecordPerturbation(with_person, epsilon=6.0, account=persons).fit(table | {"who": np.arange(24) // 2}),
         RecordPerturbation(bounds=(-1, 3), epsilon=2.0, shuffle=False, account=account).fit(rng.uniform(-1, 3, (9, 2))),
     ]
@@ -123,13 +125,14 @@ def check_meaning(file: bytes, release: Release) -> None:
     table = model.table_
     assert release.guarantee.notion == "local"
     most_rows = table.rows_per_person
-    assert sum(exact(each.epsilon) for each in table.perturbations.values()) * most_rows <= exact(
+    assert sum(exact(epsilon) for epsilon in row_cost(table.perturbations)) * most_rows <= exact(
         release.guarantee.epsilon
     )
     for name, each in table.perturbations.items():
         outputs = table.column(name)
-        assert len(outputs) == table.rows
-        if hasattr(each, "output_bounds"):
+        own = table.column(ANSWERED) == name if table.is_sampled and name != ANSWERED else np.ones(table.rows)
+        assert len(outputs) == own.sum()
+        if len(outputs) and hasattr(each, "output_bounds"):
             low, high = each.output_bounds
             assert low - 1e-6 <= outputs.min() <= outputs.max() <= high + 1e-6
     # A Parquet reader that knows nothing of us sees the same rows.

@@ -22,8 +22,9 @@ from sudare.errors import (
 from sudare.experts import MirrorAveraging
 from sudare.frames.rows import Rows
 from sudare.gibbs import GibbsLogisticRegression, GibbsRidge
+from sudare.gibbs.default_penalties import public_penalty
 from sudare.gibbs.gaussian_envelope import ball_cost
-from sudare.gibbs.mechanisms import FIXED_PROPOSALS, LogisticDraws, public_penalty
+from sudare.gibbs.mechanisms import FIXED_PROPOSALS, LogisticDraws
 from sudare.linear.losses import Logistic
 from sudare.linear.mechanism import Facts
 from sudare.privacy import Ledger, Release

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
-from sudare.audit.linear_laws import CountedRows, linear_terms, log_determinants, pure_objective_log_density
+from sudare.audit.linear_output_laws import CountedRows, linear_terms, log_determinants, pure_objective_log_density
 from sudare.linear.losses import Logistic
 
 

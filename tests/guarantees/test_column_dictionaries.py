@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sudare.audit import distinguish_gaussian
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson
 from sudare.dictionary.distributed_noise import NoisePlan, Release
-from sudare.dictionary.families import Frame, Patterns
+from sudare.dictionary.exponential_families import Frame, Patterns
 from sudare.dictionary.private_column_patterns import own_intervals
 from sudare.dictionary.private_sum_questions import Intervals, NoisyStatistics
 from sudare.dictionary.private_training import PrivateTerms

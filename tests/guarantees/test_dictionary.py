@@ -18,10 +18,10 @@ from scipy.stats import norm
 
 from sudare.audit import distinguish_gaussian
 from sudare.dictionary.distributed_noise import NoisePlan, Release
-from sudare.dictionary.families import Frame, Patterns
+from sudare.dictionary.exponential_families import Frame, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.member_records import Records
-from sudare.dictionary.member_weights import needed_weights
+from sudare.dictionary.member_tables import Records
+from sudare.dictionary.mixture_weights import needed_weights
 from sudare.dictionary.private_sum_questions import (
     Clip,
     NoisyMoments,

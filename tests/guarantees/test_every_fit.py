@@ -30,14 +30,15 @@ from sklearn.preprocessing import FunctionTransformer
 from sudare.dictionary import PatternDictionary
 from sudare.errors import InvalidParameter, NotCharged, NotReleasable, SudareError
 from sudare.joint import consortium_model, scaler_of
-from sudare.joint.in_process import learned_together
+from sudare.joint.in_process_simulation import learned_together
 from sudare.joint.member_rows import MemberTable
 from sudare.joint.scaler import ScalerTerms
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
-from sudare.privacy import Account, Guarantee, Ledger, Release, select_privately, selection
+from sudare.privacy import Account, Guarantee, Ledger, Release, select_privately
+from sudare.privacy import candidate_selection as selection
 from sudare.privacy.accounting import Cost, pure_cost
+from sudare.privacy.candidate_selection import Selection
 from sudare.privacy.learner_registry import LEARNERS, learner_class
-from sudare.privacy.selection import Selection
 from sudare.schema import Category, Label, Number, Person, Schema
 from tests.cli.conftest import invoked, write_keys
 from tests.release_kit import KEY, TRUSTED

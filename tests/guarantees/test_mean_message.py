@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sudare.audit import distinguish, largest_log_ratio
 from sudare.audit.density_ratios import cloud, gamma_norm_log_density
-from sudare.audit.linear_laws import law_epsilon
+from sudare.audit.linear_output_laws import law_epsilon
 from sudare.frames.rows import Rows
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mechanism import Facts
@@ -114,3 +114,23 @@ def test_released_parameters_cannot_be_told_apart_better_than_claimed(delta, sum
     assert audit.epsilon_lower_bound <= 1.0
     caught = distinguish(lambda values: loud.apply(values, source), (first, second), Guarantee(1.0, delta), 2000)
     assert caught.epsilon_lower_bound > 1.0
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("level", [0.0, -0.7, 3.0])
+def test_positions_of_ones_have_the_sums_of_their_rows(outputs, level):
+    """Weights about any level stay within one, so that sums move as much as without it."""
+    random = np.random.default_rng(0)
+    positions = np.column_stack([random.integers(0, 4, 1500), random.integers(4, 7, 1500)])
+    matrix = np.eye(7)[positions].sum(axis=1)
+    targets = random.choice([-1.0, 1.0], (1500, 1))
+    if outputs > 1:
+        targets = 2 * np.eye(outputs)[random.integers(0, outputs, 1500)] - 1
+    facts = Facts(1500, 7, np.sqrt(2) + 1e-9, Logistic(), 0.0, outputs, nonnegative=True, sum_bound=2.0)
+    method = MeanMessage(facts, 1.0, centred=True)
+    by_rows = method.sums(Rows.held(matrix, targets), level)
+    np.testing.assert_array_equal(by_rows, method.sums(Rows.held(positions, targets), level))
+    if outputs == 1:
+        weights = (targets - level) / (1 + abs(level))
+        assert np.abs(weights).max() <= 1
+        np.testing.assert_allclose(by_rows[0], (weights * matrix).sum(axis=0), atol=0.01)

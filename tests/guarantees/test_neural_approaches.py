@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sudare.audit import distinguish
-from sudare.neural.training_methods import Facts, flattened
+from sudare.neural.training_method_base import Facts, flattened
 from sudare.papers.p002_networks import anonymized_learning as updates
 from sudare.papers.p002_networks import parameter_intervals as intervals
 from sudare.papers.p002_networks.anonymized_learning import Quantisation, levels_of, noisy_update

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sudare.audit.distinguishing import distinguish, distinguish_gaussian
+from sudare.audit.distinguishing_test import distinguish, distinguish_gaussian
 from sudare.errors import InvalidParameter, SchemaError, SudareError
 from sudare.linear import descent as linear_descent
 from sudare.linear.descent import sampled_accountant
@@ -22,7 +22,7 @@ from sudare.neural import per_row_clipping as network
 from sudare.neural import seeded_randomness as sampling
 from sudare.neural.dp_sgd import DpSgd, Recipe
 from sudare.neural.seeded_randomness import RunSeed
-from sudare.neural.training_methods import Facts, flattened, layered
+from sudare.neural.training_method_base import Facts, flattened, layered
 from sudare.papers.p002_networks.estimators import AnonymizedLearningClassifier, LearningFirstClassifier
 from sudare.privacy import discrete_gaussian
 from sudare.privacy.accounting import exact, gaussian_epsilon, total_variation_delta

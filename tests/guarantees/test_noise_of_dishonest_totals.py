@@ -28,9 +28,11 @@ from sudare.consortium.tasks.task_activities import learning_terms as agreed_ter
 from sudare.dictionary import private_sum_questions as private_questions
 from sudare.dictionary.column_families import Categorical, ColumnFamily, Gamma, Poisson
 from sudare.dictionary.distributed_noise import NoisePlan, Release, on_grid_towards_zero
-from sudare.dictionary.families import Family, Frame, Patterns, log_weights
+from sudare.dictionary.exponential_families import Family, Frame, Patterns, log_weights
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
-from sudare.dictionary.member_records import Records
+from sudare.dictionary.in_process_secure_sums import ADDENDS
+from sudare.dictionary.member_stack import OwnPart
+from sudare.dictionary.member_tables import Records
 from sudare.dictionary.private_sum_questions import (
     Clip,
     NoisyMoments,
@@ -38,11 +40,19 @@ from sudare.dictionary.private_sum_questions import (
     NoisyStatistics,
 )
 from sudare.dictionary.private_training import PrivateTerms
-from sudare.dictionary.secure_totals import ADDENDS
 from sudare.dictionary.sum_questions import Question
 from sudare.dictionary.training import trained
 from sudare.errors import AgreementError, ImplausibleTotal, SudareError
-from sudare.joint import LearningTerms, LearningWalk, MemberTable, ModelReading, ScalerTerms, noise_shares
+from sudare.joint import (
+    BoostingTerms,
+    LearningTerms,
+    LearningWalk,
+    MemberTable,
+    ModelReading,
+    ScalerTerms,
+    additive_boosting,
+    noise_shares,
+)
 from sudare.joint import sum_requests as learning_requests
 from sudare.joint.learning_script import script_of
 from sudare.joint.noise_shares import GaussianShares
@@ -66,6 +76,14 @@ WORD = 2**64
 ROUNDED = 1 + 1e-12
 # Nothing is sent after one of these: the runner of a walk stops the task.
 REFUSALS = (SudareError, ArithmeticError, np.linalg.LinAlgError)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_learnt_at_home() -> Iterator[None]:
+    """What a member of a dictionary learns from its own records after the last sum takes long, and none of it leaves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sudare.dictionary.training.stacked", lambda records, dictionary, weights: OwnPart(weights))
+        yield
 
 
 # What is seen of a walk
@@ -195,12 +213,12 @@ def circle() -> tuple[np.ndarray, np.ndarray]:
     return np.vstack([points, points]), np.repeat([0, 1], len(points))
 
 
-def own_rows(terms: LearningTerms | ScalerTerms) -> tuple:
+def own_rows(terms: LearningTerms | ScalerTerms | BoostingTerms) -> tuple:
     return (corners(),) if terms.reading.schema is not None else circle()
 
 
 def learning_journey(
-    terms: LearningTerms | ScalerTerms,
+    terms: LearningTerms | ScalerTerms | BoostingTerms,
     choose: Callable[[Request], np.ndarray],
     change: Callable[[LearningWalk], None] = lambda walk: None,
 ) -> Journey:
@@ -271,13 +289,15 @@ def learning_liar(random: np.random.Generator, rows: int) -> Callable[[Request],
 TABLE = ModelReading.of_schema(SCHEMA, fit_intercept=True)
 
 
-def learning_terms(random: np.random.Generator) -> LearningTerms | ScalerTerms:
+def learning_terms(random: np.random.Generator) -> LearningTerms | ScalerTerms | BoostingTerms:
     """Terms of every kind: pure and Gaussian, one sum and descent, with a scaler and without, and a scaler alone."""
     members = int(random.integers(2, 7))
     shares = {"members": members, "colluders": int(random.integers(1, members))}
     epsilon, delta = float(random.choice([0.1, 1.0, 8.0])), float(random.choice([0.0, 1e-9, 1e-3]))
     if random.random() < 0.2:
         return ScalerTerms(SCHEMA, epsilon, delta, **shares)
+    if delta > 0 and random.random() < 0.3:
+        return BoostingTerms(SCHEMA, epsilon, delta, **shares, max_bins=int(random.integers(2, 5)))
     method = "descent" if delta > 0 and random.random() < 0.7 else "one-sum"
     if random.random() < 0.5:
         return LearningTerms(method, PLANE, epsilon, delta, **shares)
@@ -303,6 +323,7 @@ PLAIN = {
     "descent": LearningTerms("descent", PLANE, 1.0, 1e-3, 3, 1),
     "descent, scaled": LearningTerms("descent", TABLE, 1.0, 1e-3, 3, 1, scaler_share=0.25),
     "scaler": ScalerTerms(SCHEMA, 1.0, 1e-3, 3, 1),
+    "boosting": BoostingTerms(SCHEMA, 1.0, 1e-3, 3, 1, max_bins=4),
 }
 
 
@@ -311,7 +332,9 @@ def harmless(rows: int) -> Callable[[Request], np.ndarray]:
     return lambda request: words(np.full(request.size, rows if isinstance(request, RowCount) else 0, dtype=object))
 
 
-@pytest.mark.parametrize(("kind", "rows"), [*((kind, 1) for kind in PLAIN), ("pure, scaled", 2**28), ("scaler", 2**28)])
+@pytest.mark.parametrize(
+    ("kind", "rows"), [*((kind, 18) for kind in PLAIN), ("pure, scaled", 2**28), ("scaler", 2**28)]
+)
 def test_shares_of_one_sth_are_refused(kind, rows):
     """Twin: noise in S shares where S − T must do."""
     terms = PLAIN[kind]
@@ -327,7 +350,7 @@ def test_shares_of_one_sth_are_refused(kind, rows):
     assert not is_enough(broken, 2)
 
 
-def _fresh(terms: LearningTerms | ScalerTerms) -> LearningTerms | ScalerTerms:
+def _fresh(terms: LearningTerms | ScalerTerms | BoostingTerms) -> LearningTerms | ScalerTerms | BoostingTerms:
     """The same terms with a budget that differs in its last bit: plans are remembered by their terms."""
     return replace(terms, epsilon=math.nextafter(terms.epsilon, 2.0))
 
@@ -352,6 +375,25 @@ def test_one_sum_more_than_planned_is_refused():
     assert len(journey.sent) == len(terms.plan(18).sums)
     journey.sent.append(journey.sent[-1])
     assert not is_enough(journey, 2)
+
+
+def test_slopes_that_are_not_clipped_are_refused(monkeypatch):
+    """Twin: weighted slopes of their own length."""
+    whole = learning_requests.weighted_slopes
+
+    def unclipped(positions, targets, shapes, weights, slope_grid, clip):
+        return whole(positions, targets, shapes, weights, slope_grid, 4 * clip)
+
+    assert is_enough(learning_journey(PLAIN["boosting"], harmless(18)), 2)
+    monkeypatch.setattr(learning_requests, "weighted_slopes", unclipped)
+    assert not is_enough(learning_journey(PLAIN["boosting"], harmless(18)), 2)
+
+
+def test_counts_for_half_their_sensitivity_are_refused(monkeypatch):
+    """Twin: noise for a row that leaves its bins and enters none."""
+    monkeypatch.setattr(additive_boosting, "rounded_up_root", lambda square: math.sqrt(float(square)) / 2)
+    # Plans are remembered by their terms: no other test has these.
+    assert not is_enough(learning_journey(replace(PLAIN["boosting"], epsilon=0.75), harmless(18)), 2)
 
 
 def test_every_training_of_one_walk_is_charged():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from sudare.audit import distinguish
-from sudare.audit.linear_laws import law_epsilon
+from sudare.audit.linear_output_laws import law_epsilon
 from sudare.frames.rows import Rows
 from sudare.linear.batched_newton import batched_minimisers
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.dictionary.distributed_noise import NoisePlan
-from sudare.dictionary.families import Frame
+from sudare.dictionary.exponential_families import Frame
 from sudare.dictionary.private_sum_questions import Clip, NoisyMoments, NoisyOpening
 from sudare.frames.rows import Rows
 from sudare.joint.sum_requests import clipped_gradients

@@ -13,10 +13,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sudare.statistics.joint_quantiles import JointQuantiles
+from sudare.statistics.joint_quantiles import Choice, JointQuantiles
 
 Law = dict[tuple[int, ...], float]
 Chosen = Callable[[list[np.ndarray], float], Law]
+Draw = tuple[list[Choice], float]
 TABLES = [(0, 0, 0), (3, 0, 1), (1, 4, 0), (0, 2, 2), (5, 0, 0), (0, 0, 30), (30, 0, 1)]
 
 
@@ -50,20 +51,31 @@ def added(counts: tuple[int, ...]) -> Iterator[np.ndarray]:
 def largest_loss(mechanism: JointQuantiles, law_of_one: Chosen = permute_and_flip_law, rows: float = math.inf) -> float:
     """The largest |log ratio| of the probability of all choices between neighbours; of two groups that a replaced row may change, both.
 
-    What is drawn one after the other is independent, given the records and the released number of rows: losses add up.
+    The loss of a second draw is added for every outcome of the first.
     """
     ends = mechanism.ends(rows)
 
+    def loss_by_outcome(one: Draw, other: Draw) -> dict[tuple[int, ...], float]:
+        laws = []
+        for choices, rate in (one, other):
+            law = law_of_one if len(choices) == 1 else joint_law
+            laws.append(law([choice.errors() for choice in choices], rate) if choices else {(): 1.0})
+        if laws[0].keys() != laws[1].keys():
+            return dict.fromkeys(laws[0], math.inf)
+        return {cells: abs(math.log(laws[0][cells] / laws[1][cells])) for cells in laws[0]}
+
     def losses(first: np.ndarray, second: np.ndarray) -> float:
-        mine, theirs = (mechanism.stages([counts], ends) for counts in (first, second))
-        if [len(choices) for choices, _ in mine] != [len(choices) for choices, _ in theirs]:
-            return math.inf
-        total = 0.0
-        for one, other in zip(mine, theirs, strict=True):
-            law = law_of_one if len(one[0]) == 1 else joint_law
-            of_one, of_other = (law([choice.errors() for choice in choices], rate) for choices, rate in (one, other))
-            total += max(abs(math.log(of_one[cells] / of_other[cells])) for cells in of_one)
-        return total
+        tables = ([first], [second])
+        quantiles = loss_by_outcome(*(mechanism.first_draw(counts, ends) for counts in tables))
+        if not ends:
+            return max(quantiles.values())
+        return max(
+            loss
+            + max(
+                loss_by_outcome(*(mechanism.second_draw(counts, ends, np.array([cells])) for counts in tables)).values()
+            )
+            for cells, loss in quantiles.items()
+        )
 
     of_adding = max(losses(np.array(counts), more) for counts in TABLES for more in added(counts))
     if mechanism.neighbours == "add-remove":
@@ -143,8 +155,20 @@ class PaysForQuantilesOnly(JointQuantiles):
 class CountsTheRowsItself(JointQuantiles):
     """Planted bug: which ends are drawn is decided by the exact number of rows."""
 
-    def stages(self, counts, ends):  # type: ignore[no-untyped-def]
-        return super().stages(counts, self.ends(int(counts[0].sum())))
+    def first_draw(self, counts, ends):  # type: ignore[no-untyped-def]
+        return super().first_draw(counts, self.ends(int(counts[0].sum())))
+
+    def second_draw(self, counts, ends, middles):  # type: ignore[no-untyped-def]
+        return super().second_draw(counts, self.ends(int(counts[0].sum())), middles)
+
+
+class BeginsAtTheExactQuantile(JointQuantiles):
+    """Planted bug: ends lie to both sides of the exact quantile, not of the one that was drawn."""
+
+    def second_draw(self, counts, ends, middles):  # type: ignore[no-untyped-def]
+        choices, _ = self.first_draw(counts, ends)
+        exact = [[int(choice.errors().argmin()) for choice in choices]]
+        return super().second_draw(counts, ends, np.array(exact))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +180,8 @@ class CountsTheRowsItself(JointQuantiles):
         ForgetsTheNormalizer((0.5,), 1, 1.0, "add-remove"),
         ForgetsItsWeights((0.25, 0.75), 1, 1.0, "add-remove"),
         PaysForQuantilesOnly((0.5,), 1, 1.0, "add-remove", level=0.95),
-        CountsTheRowsItself((0.5,), 1, 12.0, "add-remove", level=0.95),
+        CountsTheRowsItself((0.5,), 1, 6.0, "add-remove", level=0.95),
+        BeginsAtTheExactQuantile((0.5,), 1, 1.0, "add-remove", level=0.95),
     ],
     ids=lambda planted: type(planted).__name__,
 )

@@ -9,10 +9,10 @@ import pytest
 
 from sudare.consortium.network import session
 from sudare.consortium.tasks.sum_participant import Attempt
-from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, Words
+from sudare.consortium.tasks.sum_script_runner import Checkpoint, IterationStart, Words
 from sudare.joint.sum_script import Finished
 from sudare.sums import collector, member, serverless
-from sudare.sums.wire import unpacked
+from sudare.sums.canonical_encoding import unpacked
 from tests.consortium.simulated_consortium import Consortium, RoughNetwork
 
 WORDS = 4

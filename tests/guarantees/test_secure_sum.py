@@ -29,8 +29,8 @@ from sudare.sums.keys import MemberKeys
 from sudare.sums.masks import add_pair_masks, lasting_pair_seed, mask_of, self_seed
 from sudare.sums.messages import Message, OpenedShares, Passed, Revealed
 from sudare.sums.neighbour_graph import Neighbourhood
+from sudare.sums.pseudorandom_streams import fresh_seed, stretched
 from sudare.sums.statements import stated
-from sudare.sums.streams import fresh_seed, stretched
 from tests.sums.montgomery import translated
 from tests.sums.parties import SPARSE, context, participants, parties, random_words, roster, secrets_from, sent_by_all
 from tests.sums.views import (

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sudare.privacy.candidate_selection import logarithmic_draw
 from sudare.privacy.noise import SystemNoise
-from sudare.privacy.selection import logarithmic_draw
 
 
 def winner_law(one_try: np.ndarray, tries_parameter: int) -> np.ndarray:

@@ -18,15 +18,17 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit, ndtri
 
 from sudare.audit import distinguish
-from sudare.audit.synthesis_audits import Question, Replay, are_comparable, pure_loss
+from sudare.audit.synthesis_audits import Question, Replay, are_comparable, choice_range, pure_loss
 from sudare.privacy import private_estimator as base
-from sudare.privacy.accounting import exact, gaussian_mu_within
+from sudare.privacy.accounting import exact, gaussian_mu_within, mu_of_pure
 from sudare.privacy.noise import SeededNoise
 from sudare.privacy.release import Passage
 from sudare.schema import Category, Label, Number, Person, Schema
-from sudare.synthesis import PrivateSynthesizer
+from sudare.synthesis import PrivateSynthesizer, adaptive_marginals
+from sudare.synthesis.adaptive_marginals import AdaptiveEngine
 from sudare.synthesis.column_pairs import Pairs
 from sudare.synthesis.marginals import MarginalEngine
 from sudare.synthesis.microaggregation import MicroaggregationEngine, sums_of_groups
@@ -46,9 +48,23 @@ PARAMETERS: list[dict[str, Any]] = [
     for engine, tree in (
         ("marginals", {}),
         ("marginals", {"tree": [("age", "town"), ("habit", "age"), ("town", "habit")]}),
+        ("adaptive", {}),
         ("microaggregation", {"groups": 3}),
     )
 ]
+
+
+@pytest.fixture(autouse=True)
+def choices_are_noted_and_fits_are_short(monkeypatch):
+    """Choices are asked of the noise like counts. How well the distribution is fitted changes no guarantee."""
+
+    def asked(engine: AdaptiveEngine, losses: Any, share: Fraction, source: Any) -> int:
+        return source.choice(losses, engine.noise.choice_rate(share))
+
+    monkeypatch.setattr(AdaptiveEngine, "_chosen", asked)
+    monkeypatch.setattr(adaptive_marginals, "_SWEEPS_OF_A_ROUND", 1)
+    monkeypatch.setattr(adaptive_marginals, "_SWEEPS_AT_THE_END", 1)
+
 
 ROW = st.tuples(
     st.one_of(st.none(), st.sampled_from([0.0, 30.0, 100.0]), st.floats(-10, 120)),
@@ -64,13 +80,16 @@ def table_of(rows: list[tuple[Any, ...]], owners: list[int] | None = None) -> pd
 
 
 def squared_mu(first: list[Question], second: list[Question]) -> Fraction | float:
-    """Σ (distance/σ)² of Gaussian stages with the same answers, exactly; infinite where the questions differ in kind."""
+    """Σ μ² of Gaussian stages (distance/σ) and choices with the same answers; infinite where the questions differ in kind."""
     if not are_comparable(first, second):
         return math.inf
-    distances = [sum(int(step) ** 2 for step in a.values - b.values) for a, b in zip(first, second, strict=True)]
-    return sum(
-        (distance / Fraction(each.scale) ** 2 for distance, each in zip(distances, first, strict=True)), Fraction(0)
-    )
+    total = Fraction(0)
+    for a, b in zip(first, second, strict=True):
+        if a.law == "choice":
+            total += Fraction(mu_of_pure(choice_range(a, b) / 2)) ** 2
+        else:
+            total += sum(int(step) ** 2 for step in a.values - b.values) / Fraction(a.scale) ** 2
+    return total
 
 
 def run(model: PrivateSynthesizer, table: pd.DataFrame, source: Replay) -> PrivateSynthesizer:
@@ -196,16 +215,16 @@ def test_the_cost_covers_every_stage(parameters):
     source = Replay(SeededNoise(0))
     model = run(PrivateSynthesizer(SCHEMA, **parameters), table_of([*ALL_AT_ONE_END, OTHER_END]), source)
     cost = model.plan(7, model.declared_).mechanism.cost
-    spent = sum(
-        (Fraction(len(asked.values)) / (24 * Fraction(asked.scale) ** 2) for asked in source.asked), Fraction(0)
-    )
+    noisy = [asked for asked in source.asked if asked.law != "choice"]
+    spent = sum((Fraction(len(asked.values)) / (24 * Fraction(asked.scale) ** 2) for asked in noisy), Fraction(0))
     if parameters["delta"] == 0:
         assert cost.mu is None
-        assert {asked.law for asked in source.asked} == {"laplace"}
+        assert {asked.law for asked in noisy} == {"laplace"}
     else:
         assert spent <= cost.total_variation
-        assert {asked.law for asked in source.asked} == {"gaussian"}
-    assert len(source.asked) <= model.plan(7, model.declared_).mechanism.stages
+        assert {asked.law for asked in noisy} == {"gaussian"}
+    assert len(noisy) <= model.plan(7, model.declared_).mechanism.stages
+    assert (len(noisy) < len(source.asked)) == (parameters["engine"] == "adaptive")
 
 
 # Planted bugs
@@ -224,10 +243,10 @@ def random_table(generator: np.random.Generator, rows: int = 12) -> list[tuple[A
 
 
 def is_refused(kind: type[PrivateSynthesizer] = PrivateSynthesizer, **parameters: Any) -> bool:
-    """Whether some of a hundred random pairs, or the worst pair, shows a loss above what was paid."""
+    """Whether some of a hundred random pairs (ten where a fit takes long), or the worst pair, shows a loss above what was paid."""
     generator = np.random.default_rng(0)
     pairs = [(ALL_AT_ONE_END, [*ALL_AT_ONE_END[1:], OTHER_END])]
-    for _ in range(100):
+    for _ in range(10 if parameters.get("engine") == "adaptive" else 100):
         rows = random_table(generator)
         pairs.append((rows, [*random_table(generator, 1), *rows[1:]]))
     for first, second in pairs:
@@ -259,7 +278,18 @@ class EverythingInEveryStage(StagedNoise):
         return super()._part(Fraction(1), *rest)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"tree": TREE}, {"delta": 1e-5}, {"engine": "microaggregation"}], ids=str)
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"tree": TREE},
+        {"delta": 1e-5},
+        {"engine": "microaggregation"},
+        {"engine": "adaptive"},
+        {"engine": "adaptive", "delta": 1e-5},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("bug", [None, OneTablePaid, AddedRowsOnly, EverythingInEveryStage])
 def test_too_little_noise_is_caught(bug, parameters):
     if bug is None:
@@ -291,6 +321,96 @@ def test_pairs_chosen_without_paying_are_caught():
             return Unpaid(engine.layout, engine.noise, engine.declared)
 
     assert is_refused(Twin)
+
+
+class EagerChoices(StagedNoise):
+    """Choices follow the losses thirty times as closely as they may."""
+
+    def choice_rate(self, share: Fraction) -> Fraction:
+        return 30 * super().choice_rate(share)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_choices_that_follow_the_losses_too_closely_are_caught(delta):
+    class Twin(PrivateSynthesizer):
+        def _staged(self, declared: Schema) -> StagedNoise:
+            noise = super()._staged(declared)
+            return EagerChoices(noise.epsilon, noise.delta, noise.neighbours, noise.unit_rows, noise.stages)
+
+    # With little noise, the distribution lies among the counts: then a row moves some distances up and others down.
+    assert is_refused(Twin, engine="adaptive", delta=delta, epsilon=20.0)
+
+
+def test_rounds_that_take_the_largest_loss_for_free_are_caught(monkeypatch):
+    """The best pair is taken without asking the noise."""
+    monkeypatch.setattr(
+        AdaptiveEngine, "_chosen", lambda engine, losses, share, source: min(range(len(losses)), key=losses.__getitem__)
+    )
+    assert is_refused(engine="adaptive", epsilon=20.0)
+
+
+REGIONS = Schema(
+    {
+        "town": Category(("a", "b", "c")),
+        "region": Category(("x", "y"), determined_by="town"),
+        "age": Number(0, 100, atoms=(0, 40)),
+    }
+)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("is_paid", [True, False])
+def test_tables_of_determined_columns_are_paid_for(delta, is_paid, monkeypatch):
+    """All rows are counted once more for each; noise for the other columns alone is refused."""
+    if not is_paid:
+        monkeypatch.setattr(
+            AdaptiveEngine,
+            "columns_noise",
+            lambda engine: engine.noise.for_counts(
+                Fraction(engine._column_units, adaptive_marginals.UNITS), len(engine.sizes), engine._first_cells
+            ),
+        )
+    first = pd.DataFrame({"town": ["a"] * 9, "region": ["x"] * 9, "age": [40.0] * 9})
+    second = first.copy()
+    second.loc[0] = ["c", "y", 0.0]
+    loss, allowed = lost(first, second, schema=REGIONS, engine="adaptive", delta=delta, epsilon=3.0)
+    asked = Replay(SeededNoise(3))
+    run(PrivateSynthesizer(REGIONS, engine="adaptive", delta=delta, epsilon=3.0), first, asked)
+    again = Replay(SeededNoise(3), [question.answer for question in asked.asked])
+    run(PrivateSynthesizer(REGIONS, engine="adaptive", delta=delta, epsilon=3.0), second, again)
+    of_columns = (pure_loss if delta == 0 else squared_mu)(asked.asked[:1], again.asked[:1])
+    total = exact(3.0) if delta == 0 else Fraction(gaussian_mu_within(3.0, 1e-5)) ** 2
+    assert (of_columns <= total / 5) == is_paid
+    assert (loss <= allowed) or not is_paid
+
+
+def test_errors_of_the_exact_table_are_caught():
+    """How far each pair is off is told without noise."""
+
+    class Unpaid(AdaptiveEngine):
+        def measured(self, rows: Any, source: Any) -> Any:
+            tensors = super().measured(rows, source)
+            table = adaptive_marginals._ExactCounts(
+                [rows.codes[name].astype(np.intp) for name in self.names], self.sizes
+            )
+            exact_errors = self._distances(table, self.model(tensors).distribution, self.pairs)
+            return {**tensors, "errors": np.array(exact_errors, dtype=np.int64)}
+
+    class Twin(PrivateSynthesizer):
+        def _engine(self) -> Any:
+            engine = super()._engine()
+            return Unpaid(engine.layout, engine.noise, engine.declared)
+
+    assert is_refused(Twin, engine="adaptive")
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 3.0, 10.0])
+def test_a_choice_of_range_epsilon_is_as_good_as_half_of_it_to_a_gaussian(epsilon):
+    """Φ⁻¹(p) − Φ⁻¹(q) over all pairs of chances with logit p − logit q = ε is largest where they are symmetric (proofs/synthesis.md)."""
+    logit_q = np.linspace(-15 - epsilon, 15, 4001)
+    gaps = ndtri(expit(logit_q + epsilon)) - ndtri(expit(logit_q))
+    assert gaps.max() <= mu_of_pure(exact(epsilon) / 2) * (1 + 1e-12)
+    assert gaps.max() == pytest.approx(mu_of_pure(exact(epsilon) / 2), rel=1e-4)
 
 
 def test_bins_from_the_data_are_caught():

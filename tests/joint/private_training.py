@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from sudare.consortium.tasks.sum_participant import Attempt
-from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, Words
+from sudare.consortium.tasks.sum_script_runner import Checkpoint, IterationStart, Words
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.joint.private_dictionary_script import PrivateDictionaryWalk
 from sudare.joint.sum_script import Finished
 from sudare.privacy import Account, Guarantee, Ledger
 from sudare.privacy.noise import SystemNoise
-from sudare.sums.wire import unpacked
+from sudare.sums.canonical_encoding import unpacked
 from tests.consortium.simulated_consortium import CrashingStore
 
 BOUNDS = (np.full(2, -8.0), np.full(2, 8.0))

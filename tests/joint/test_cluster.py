@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sudare.frames.fixed_tree import BLOCK_ROWS
+from sudare.frames.fixed_order_summation import BLOCK_ROWS
 from sudare.joint import LearningTerms, MemberTable, ModelReading, consortium_model
 from sudare.joint.sum_requests import GradientSum, exact_answer
 from tests.joint.kit import SCHEMA, tables

@@ -16,13 +16,13 @@ from sudare.errors import (
 )
 from sudare.joint import LearningWalk, ScalerTerms, learned_together
 from sudare.joint import learning_script as walk
-from sudare.joint.in_process import masked_adder, plain_adder, threshold_for, walked
+from sudare.joint.in_process_simulation import masked_adder, plain_adder, threshold_for, walked
 from sudare.joint.sum_script import Finished
 from sudare.privacy import Ledger
 from sudare.privacy.noise import SystemNoise
 from sudare.privacy.release import pass_again
+from sudare.sums.canonical_encoding import unpacked
 from sudare.sums.context import least_threshold, noise_colluders, usual_dishonest
-from sudare.sums.wire import unpacked
 from tests.joint.kit import SCHEMA, arrays, member_tables, tables, terms
 
 EVERYONE = (0, 1, 2, 3)
@@ -224,3 +224,17 @@ def test_a_scaler_is_walked_alike():
 def test_members_and_tables_must_match():
     with pytest.raises(InvalidParameter):
         learned_together(terms(members=4), member_tables(3))
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_fewer_rows_in_all_than_ones_own_are_refused_before_the_charge(is_restarted, tmp_path):
+    account, table = accounts(tmp_path, members=1)[0], member_tables()[0]
+    member = LearningWalk(terms(colluders=2), table, account)
+    state, _ = member.begun()
+    if is_restarted:
+        member = LearningWalk(terms(colluders=2), member_tables()[0], account)
+    with pytest.raises(ImplausibleTotal, match="below this member's own"):
+        member.step(state, np.array([59], dtype=np.uint64), EVERYONE)
+    assert account.spent().epsilon == 0.0
+    # Whoever was left out of the total hears of fewer rows than its own, and goes on.
+    member.step(state, np.array([59], dtype=np.uint64), (1, 2, 3))

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sudare.dictionary.member_records import Records
+from sudare.dictionary.in_process_secure_sums import ADDENDS
+from sudare.dictionary.member_tables import Records
 from sudare.dictionary.private_training import PrivateTerms
-from sudare.dictionary.secure_totals import ADDENDS
 from sudare.errors import (
     BudgetExceeded,
     DataError,
@@ -84,6 +84,7 @@ def test_the_same_noise_gives_the_bits_of_one_process(
         np.testing.assert_array_equal(found.own_part.pattern_weights, in_process.own_parts_[place].pattern_weights)
 
 
+@pytest.mark.usefixtures("nothing_learnt_at_home")
 def test_real_noise_is_everybodys_own(tmp_path: Path) -> None:
     """Two runs over the same records differ, and members of one run agree."""
     seen = set()
@@ -98,6 +99,7 @@ def test_real_noise_is_everybodys_own(tmp_path: Path) -> None:
 # The ledger
 
 
+@pytest.mark.usefixtures("nothing_learnt_at_home")
 def test_every_member_is_charged_once_the_same_and_discloses_nothing(tmp_path: Path) -> None:
     accounts = {place: account_in(tmp_path, f"member-{place}") for place in range(3)}
     consortium = Consortium(3, None, walks(3, accounts))
@@ -239,6 +241,7 @@ class Training(Consortium):
             np.testing.assert_array_equal(np.sum(words, axis=0, dtype=np.uint64), total)
 
 
+@pytest.mark.usefixtures("nothing_learnt_at_home")
 @pytest.mark.parametrize(
     ("threshold", "stride"),
     [
@@ -263,6 +266,7 @@ def test_a_member_killed_at_every_save_pays_once_and_never_has_two_noises_for_a_
         training.check()
 
 
+@pytest.mark.usefixtures("nothing_learnt_at_home")
 @pytest.mark.parametrize(
     "threshold", [None, pytest.param(2, marks=pytest.mark.long)], ids=["all must stay", "one may leave"]
 )
@@ -300,6 +304,7 @@ class DiesAfterTheCharge:
         return following
 
 
+@pytest.mark.usefixtures("nothing_learnt_at_home")
 def test_between_the_charge_and_the_checkpoint_too(tmp_path: Path) -> None:
     training, deaths = Training(3, account=account_in(tmp_path)), []
     usual = training.walks
@@ -310,6 +315,7 @@ def test_between_the_charge_and_the_checkpoint_too(tmp_path: Path) -> None:
     training.check()
 
 
+@pytest.mark.usefixtures("nothing_learnt_at_home")
 def test_all_killed_again_and_again_over_a_rough_network(tmp_path: Path) -> None:
     accounts = {place: account_in(tmp_path, f"member-{place}") for place in range(3)}
     consortium = Consortium(3, None, walks(3, accounts), RoughNetwork(1, lost=0.1, repeated=0.2, replayed=0.1))
@@ -326,6 +332,7 @@ def test_all_killed_again_and_again_over_a_rough_network(tmp_path: Path) -> None
 # Members that leave
 
 
+@pytest.mark.usefixtures("nothing_learnt_at_home")
 @pytest.mark.parametrize("dies_at", [2, 8, 13])
 def test_where_shares_allow_for_it_the_others_finish_without_one_that_left(dies_at: int) -> None:
     consortium = Consortium(4, 3, walks(4, colluders=2), silence_seconds=10.0)

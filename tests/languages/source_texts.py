@@ -44,7 +44,6 @@ _PLURALS: Final = (
 _DOSSIER_IN_ENGLISH: Final = ("account_report.py", "number_table.py", "released_numbers.py")
 # Words of guarantees and audits, states of requests, kinds of entries and headings of released numbers: texts have them in their gaps, tables in their cells. Their catalogue is words.toml.
 WORDS_IN_GAPS: Final = (
-    "noise",
     "counts",
     "record",
     "person",
@@ -74,10 +73,42 @@ WORDS_IN_GAPS: Final = (
     "coefficient",
     "class",
     "term",
-    "standard_deviation",
+    "standard deviation",
     "Averages",
-    "log_odds",
+    "log odds",
     "quantile",
+    "cells",
+    "answers",
+    "analyst",
+    "viewer",
+    "basic",
+    "gaussian",
+    "category",
+    "date",
+    "date part",
+    "replace-one person",
+    "add-remove record",
+    "add-remove person",
+    "(missing)",
+    "(intercept)",
+    "weeks",
+    "days",
+    "hours",
+    "minutes",
+    "seconds",
+    "sums",
+    "parameters",
+    "value",
+    "layer",
+    "output",
+    "noise",
+    "inputs",
+    "neurons",
+    "epsilon",
+    "shape",
+    "array",
+    "tensor",
+    "type",
 )
 # Keyword arguments that programs read, not people.
 _FOR_PROGRAMS: Final = {
@@ -174,13 +205,19 @@ class Module:
     tree: ast.Module
 
     def __post_init__(self) -> None:
-        self.parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
+        # In the order of `ast.walk`, which would take most of the time if it were called for every question.
+        self.nodes: list[ast.AST] = [self.tree]
+        self.parents: dict[ast.AST, ast.AST] = {}
+        for node in self.nodes:
+            for child in ast.iter_child_nodes(node):
+                self.parents[child] = node
+                self.nodes.append(child)
         self.functions = {
-            node.name: node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            node.name: node for node in self.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         }
         self.errors = _ERRORS | {
             node.name
-            for node in ast.walk(self.tree)
+            for node in self.nodes
             if isinstance(node, ast.ClassDef)
             and any(ast.unparse(base).split(".")[-1] in _ERRORS for base in node.bases)
         }
@@ -190,7 +227,7 @@ class Module:
 
     def error_texts(self) -> Iterator[tuple[int, str]]:
         """(line, template) of all that error classes are called with, and of help texts of error classes."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Call) and _name_of(node.func) in self.errors:
                 for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
                     yield from ((node.lineno, text) for text in self.templates(argument))
@@ -205,7 +242,7 @@ class Module:
 
     def spoken_texts(self) -> Iterator[tuple[int, str]]:
         """(line, template) of every literal that reads as prose, of documentation that `--help` shows, and of words in tables and labels."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.FunctionDef) and self._is_command(node):
                 if documentation := ast.get_docstring(node):
                     yield from ((node.lineno, _escaped(part)) for part in _paragraphs(documentation))
@@ -219,7 +256,7 @@ class Module:
 
     def sentences(self) -> Iterator[tuple[int, str]]:
         """(line, template) of every literal of three words or more that is neither documentation nor about a fault of the program itself."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             is_text = isinstance(node, ast.Constant | ast.JoinedStr | ast.IfExp)
             if is_text and not self._is_inner(node) and not self._is_for_authors(node):
                 yield from (
@@ -404,7 +441,11 @@ def _name_of(node: ast.AST) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
+    """The text of a literal as a template. A word in braces is a gap that a translator fills."""
+    pieces = re.split(r"(\{[a-z_]+\})", text)
+    return "".join(
+        piece if place % 2 else piece.replace("{", "{{").replace("}", "}}") for place, piece in enumerate(pieces)
+    )
 
 
 def _unescaped(text: str) -> str:

@@ -69,7 +69,7 @@ def test_a_command_between_backticks_stays_what_is_to_be_typed() -> None:
 
 def test_expected_errors_of_counts_are_in_records() -> None:
     line = "Typical error, by the noise alone: counts ±31 records; means of 費用 ±78,000 円."
-    assert translated(line, "ja") == "ノイズだけによる典型的な誤差：件数 ±31 レコード; 費用 の各平均 ±78,000 円。"
+    assert translated(line, "ja") == "ノイズだけによる典型的な誤差：件数 ±31 レコード; 費用の各平均 ±78,000 円。"
 
 
 def test_a_text_that_no_template_makes_is_left_as_it_is() -> None:
@@ -116,3 +116,19 @@ def test_templates() -> None:
 def test_sentences_of_a_remedy_are_told_one_by_one() -> None:
     remedy = "Use at least 11 members. Or let at most 2 leave."
     assert translated(remedy, "ja") == "参加組織を 11 以上にしてください。または、離脱を 2 以下にしてください。"
+
+
+@pytest.mark.parametrize("column", ["count", "mean", "noise", "person"])
+def test_columns_that_are_called_like_our_words_stay_as_they_are(column: str) -> None:
+    assert translated(f"means of {column} ±0.5", "ja") == f"{column} の各平均 ±0.5"
+    assert translated(f"The table lacks {column}.", "ja") == f"表に {column} がありません。"
+    assert translator("ja")("mean of {column}", column=column) == f"{column} の平均"
+
+
+@pytest.mark.parametrize(("name", "told"), [("年齢", "年齢の平均"), ("age", "age の平均"), ("", " の平均")])
+def test_no_blank_stands_between_wide_letters_of_a_name_and_a_sentence(name: str, told: str) -> None:
+    assert filled("{name} の平均", {"name": name}) == told
+
+
+def test_blanks_inside_names_and_templates_stay() -> None:
+    assert filled("表 {name} は {kind} で", {"name": "支店 別", "kind": "数値"}) == "表支店 別は数値で"

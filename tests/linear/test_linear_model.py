@@ -35,7 +35,7 @@ tables = st.tuples(st.integers(1, 9), st.integers(1, 12)).flatmap(
 
 def model_of(kind, method="auto", delta=0.0, **options):
     declared = {"target_bounds": (-1, 1)} if kind is PrivateRidge else {"classes": [-1, 1]}
-    return kind(1.0, delta, method=method, **declared, **options)
+    return kind(1.0, delta, method=method, norm_bound=1.0, **declared, **options)
 
 
 def parameters(fitted):

@@ -133,7 +133,7 @@ def test_bounding_rows_does_not_raise_their_sums(seed, norm_bound):
 def test_fits_with_a_schema_use_it(method, kind):
     lean = PrivateLogisticRegression(4.0, schema=TOWNS, encoding="binned", method=method, random_state=0)
     fitted = lean.fit(_towns())
-    mechanism = fitted.plan(400, TOWNS).mechanism
+    mechanism = fitted.plan(400, TOWNS).mechanism.learning
     assert isinstance(mechanism, kind)
     assert mechanism.facts.sum_bound == 3.0
     assert mechanism.norm == "sum" if method == "objective" else isinstance(mechanism.mechanism, Laplace)

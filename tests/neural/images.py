@@ -44,16 +44,3 @@ def digits():
     """Images from 0 to 16, and the digits on them."""
     loaded = load_digits()
     return loaded.images, loaded.target
-
-
-def bars(rows, side=8, seed=0):
-    """Images from 0 to 1 with noise: a horizontal bar, a vertical one, a cross of both, or nothing."""
-    generator = np.random.default_rng(seed)
-    images, classes = generator.uniform(0, 0.5, (rows, side, side)), generator.integers(0, 4, rows)
-    places = generator.integers(0, side, (rows, 2))
-    for image, kind, (row, column) in zip(images, classes, places, strict=True):
-        if kind in (0, 2):
-            image[row] += 0.5
-        if kind in (1, 2):
-            image[:, column] += 0.5
-    return np.minimum(images, 1.0), classes

@@ -12,12 +12,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.base import clone
 
+from benchmarks.network_images import bars
 from sudare.errors import DataError, InvalidParameter, ReleaseMalformed
 from sudare.neural import PrivateNetwork, checkpoint
 from sudare.neural.parameter_trees import nested, read_leaves, tree_of
 from sudare.privacy import Ledger, Release
 from sudare.schema import Label, Number, Schema
-from tests.neural.images import bars, convolutional, convolutional_start, digits
+from tests.neural.images import convolutional, convolutional_start, digits
 
 FEW = {"epsilon": 1.0, "delta": 1e-4, "max_iter": 3, "sampling_rate": 0.5}
 

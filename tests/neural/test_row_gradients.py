@@ -78,7 +78,7 @@ def test_blocks_are_the_gradients_of_rows(name):
     gradients = traced(function, arrays)
     assert set(gradients.uses) == known
     blocks = gradients.compiled()(arrays, [], rows, targets)
-    formed = jax.vmap(jax.grad(loss_of(function)), (None, None, 0, 0))(
+    formed = jax.jit(jax.vmap(jax.grad(loss_of(function)), (None, None, 0, 0)))(
         list(map(jnp.asarray, arrays)), [], rows, targets
     )
     squares = sum(np.square(np.asarray(part, np.float64)).reshape(ROWS, -1).sum(axis=1) for part in formed)

@@ -54,7 +54,7 @@ from sudare.perturbation import (
     two_pass_source as source,
 )
 from sudare.perturbation.epsilon_split import RecordNoise
-from sudare.perturbation.parquet import FileLayout
+from sudare.perturbation.parquet_writer import FileLayout
 from sudare.perturbation.square_wave import wave_half_width
 from sudare.privacy import Account, Ledger, Release
 from sudare.privacy.accounting import exact

@@ -282,6 +282,11 @@ class TestCost:
         assert cost.total_variation == Fraction(rounded_up(Fraction(1, 3 * 10**20)))
         assert gaussian_cost(0.5, 1e-6).total_variation == 0
 
+    def test_a_distance_that_epsilon_makes_larger_than_delta_is_refused_in_words(self) -> None:
+        assert gaussian_cost(50.0, 1e-6).mu is not None
+        with pytest.raises(InvalidCost, match="smaller epsilon"):
+            gaussian_cost(50.0, 1e-6, Fraction(1, 2**60))
+
     @pytest.mark.parametrize(
         ("numbers", "problem"),
         [

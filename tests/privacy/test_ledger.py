@@ -640,6 +640,9 @@ class TestCharging:
         account = ledger.account("p", epsilon=1.0, neighbours="add-remove")
         with pytest.raises(RelationMismatch, match="says nothing about add/remove"):
             charge(account, 0.1)
+        with pytest.raises(RelationMismatch, match="says nothing about add/remove"):
+            account.check_relation("replace-one", "record")
+        account.check_relation("add-remove", "record")
         charge(account, 0.1, neighbours="add-remove")
         assert account.spent() == (0.1, 0.0)
 

@@ -609,6 +609,14 @@ def release(account):
     return Release.of(fitted(PrivateMean, "bounds", account))
 
 
+def test_a_release_names_a_file_beside_it_only_where_its_learner_has_one_and_it_holds_no_numbers(release, monkeypatch):
+    without_numbers = replace(release, content=replace(release.content, tensors={}))
+    assert without_numbers.beside_digest is None
+    monkeypatch.setattr(PrivateMean, "beside_digest", "neighbours")
+    assert without_numbers.beside_digest == "replace-one"
+    assert release.beside_digest is None
+
+
 def test_a_file_beside_a_release_is_there_before_it(release, account, tmp_path, monkeypatch):
     """And after the entry: a reader finds both files or no release."""
     entered = len(account.entries())

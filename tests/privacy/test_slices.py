@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from sudare.errors import (
     BudgetExceeded,
+    DataError,
     InvalidParameter,
     LedgerCorrupt,
     RelationMismatch,
@@ -35,13 +36,14 @@ from sudare.frames import Slice, batches, column_types, read, row_count
 from sudare.frames.databases import SqlSource
 from sudare.frames.sources import CsvFile
 from sudare.privacy import Guarantee, Ledger, Release
-from sudare.privacy.account_balance import AccountState, Terms
+from sudare.privacy.account_balance import AccountState
+from sudare.privacy.account_terms import Terms
 from sudare.privacy.accounting import Budget, Cost, Spent, approximate_cost, exact, gaussian_cost, mu_of_pure, pure_cost
 from sudare.privacy.ledger_chain import Entry
 from sudare.privacy.source_identity import SliceIdentity, given_source
 from sudare.report import card_text
 from sudare.schema import Category, Number, Person, Schema
-from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean
+from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateQuantiles
 from tests.source_kinds import library
 
 MONTHS = ("2026-01", "2026-02", "2026-03")
@@ -292,6 +294,28 @@ def test_rows_that_were_named_anew_in_the_file_are_charged_again(path: Path, acc
     TABLE.assign(month=TABLE["month"].map(dict(zip(MONTHS, MONTHS[1:] + MONTHS[:1], strict=True)))).to_parquet(path)
     counted(account, Slice(path, SCHEMA, {"month": MONTHS[1]}))
     assert account.spent().epsilon == 1.0
+
+
+@pytest.mark.parametrize("learner", [PrivateHistogram, GroupedTable, PrivateQuantiles])
+def test_a_file_that_is_written_while_a_slice_is_read_is_refused_before_the_charge(
+    learner: Any, path: Path, account: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose record is moved after the file was looked at, and before it is read, would be in two slices and charged for one."""
+    made = learner(0.5, schema=SCHEMA, neighbours="add-remove", account=account)
+    if learner is GroupedTable:
+        made.set_params(by=["site"])
+    made.fit(Slice(path, SCHEMA, {"month": MONTHS[0]}))
+    as_ever, moved = Slice.batches, TABLE.assign(month=MONTHS[1])
+
+    def written_first(self: Slice, *arguments: Any) -> Any:
+        if not pd.read_parquet(path).equals(moved):
+            moved.to_parquet(path)
+        return as_ever(self, *arguments)
+
+    monkeypatch.setattr(Slice, "batches", written_first)
+    with pytest.raises(DataError, match="changed"):
+        made.fit(Slice(path, SCHEMA, {"month": MONTHS[1]}))
+    assert account.spent().epsilon == 0.5
 
 
 def test_bytes_that_are_read_in_another_encoding_are_charged_again(tmp_path: Path, account: Any) -> None:

@@ -35,7 +35,7 @@ from sudare.privacy.source_identity import (
     source_text,
 )
 from sudare.schema import Number, Schema
-from sudare.schema.frame_conversion import Table
+from sudare.schema.table_from_any_frame import Table
 from sudare.statistics import PrivateMean
 
 AGES = Schema({"age": Number(0, 110)})

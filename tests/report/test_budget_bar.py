@@ -49,6 +49,15 @@ def test_entries_as_a_steward_reads_them() -> None:
     assert released[1:5] == ("release", "file of entry 2", "–", "–")
     result = entry_cells({**entry, "kind": "result", "body": {"charge": 2, "learner": "PrivateMean"}})
     assert result[1:5] == ("result", "PrivateMean of entry 2", "–", "–")
+    body = {
+        "request": "63dad351",
+        "event": "approved",
+        "who": "mori",
+        "what": "mean of table 'visits'",
+        "purpose": "for the board",
+    }
+    asked = entry_cells({**entry, "kind": "request", "body": body})[2]
+    assert asked == "request 63dad351 approved by mori: mean of table 'visits', because: for the board"
     bound = entry_cells({**entry, "kind": "bind", "body": {"source": "/data/a.csv", "files": []}})
     assert bound[1:5] == ("bind", "source /data/a.csv", "–", "–")
     shown = entry_cells({**entry, "kind": "disclosure", "body": {"what": "a sum", "numbers": 3}})

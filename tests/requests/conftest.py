@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from sudare.files import write_new
 from sudare.requests.request import Request
-from sudare.requests.request_acts import ask, decide
-from sudare.requests.request_settings import AskableTable, RequestSettings
+from sudare.requests.request_actions import ask, decide
+from sudare.requests.steward_settings import AskableTable, RequestSettings
 from tests.ledgers import quick_folder
 
 SCHEMA = """

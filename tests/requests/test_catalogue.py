@@ -10,7 +10,7 @@ from sudare.errors import InvalidParameter, SchemaError, UnknownName
 from sudare.privacy.learner_registry import LEARNERS, learner_class
 from sudare.requests.catalogue import KINDS, make, with_target
 from sudare.requests.field_values import values_of_texts
-from sudare.requests.field_words import LEFT_OUT, WORDS
+from sudare.requests.parameter_help import LEFT_OUT, WORDS
 from sudare.schema import Category, Label, Number, Schema
 
 SCHEMA = Schema(

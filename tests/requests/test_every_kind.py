@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 
 from sudare import Ledger, Release
+from sudare.requests.approved_request_job import run
 from sudare.requests.catalogue import KINDS
-from sudare.requests.job import run
 from sudare.requests.price import price_now
-from sudare.requests.request_acts import ask, decide
-from sudare.requests.request_settings import RequestSettings
+from sudare.requests.request_actions import ask, decide
+from sudare.requests.steward_settings import RequestSettings
 
 VALUES: dict[str, dict[str, list[str]]] = {
     "mean": {"epsilon": ["0.5"]},
@@ -39,7 +39,7 @@ def test_a_kind_is_asked_for_approved_and_released(settings: RequestSettings, ki
     settings = with_delta(settings)
     request = ask(settings, "visits", kind, VALUES[kind], who="aiko", purpose="a talk")
     asked = price_now(settings, request).quote.asked
-    decide(settings, request.identity, 1, "approved", who="mori", reason="")
+    decide(settings, request.identity, 1, "approved", who="mori", reason="seen")
     ended = run(settings, request.identity)
     assert ended.state == "done", ended.outcome
     assert ended.outcome is not None
@@ -61,13 +61,13 @@ def test_a_result_whose_file_was_not_written(
     """A network is trained again with the noise of its checkpoint and comes out the same; what keeps nothing is lost, and says so."""
     settings = with_delta(settings)
     request = ask(settings, "visits", kind, values, who="aiko", purpose="a talk")
-    decide(settings, request.identity, 1, "approved", who="mori", reason="")
+    decide(settings, request.identity, 1, "approved", who="mori", reason="seen")
 
     def fails(*_: object) -> None:
         raise OSError("no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr("sudare.requests.job.Release.of", fails)
+        patch.setattr("sudare.requests.approved_request_job.Release.of", fails)
         assert run(settings, request.identity).state == "failed"
     ended = run(settings, request.identity)
     assert ended.state == after, ended.outcome

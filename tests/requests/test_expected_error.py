@@ -63,8 +63,9 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_typical_errors_are_within_a_factor_of_those_of_fits(case):
     kind, schema, values, errors_of = case
-    told = [error.size for error in expected_errors(kind, make(kind, schema, values), ROWS)]
+    errors = expected_errors(kind, make(kind, schema, values), ROWS)
     seen = measured(kind, schema, values, errors_of)
+    told = [error.size for error in errors if error.size is not None and "intervals" not in error.what]
     assert len(told) == len(seen)
     assert np.all(seen <= 1.6 * np.array(told))
     assert np.all(seen >= np.array(told) / 1.6)
@@ -74,18 +75,40 @@ def test_errors_of_a_table_are_within_a_factor_of_those_of_fits():
     values = {"by": ["ward"], "mean_of": ["stay"], "quantile_of": ["age"], "epsilon": 1.0}
     table = make("table", SCHEMA, values)
     told = {error.what: error for error in expected_errors("table", table, ROWS)}
-    assert set(told) == {"counts", "means of stay", "medians of age"}
+    ends = "ends of 95 % intervals of medians of age"
+    assert {what for what, error in told.items() if error.size} == {"counts", "means of stay", "medians of age", ends}
     assert told["means of stay"].unit == "days"
-    counts, means, medians = [], [], []
+    counts, means, medians, distances = [], [], [], []
     exact = RECORDS.groupby("ward")
     for seed in SEEDS:
         found = pd.DataFrame(make("table", SCHEMA, values, random_state=seed).fit(RECORDS).table()).set_index("ward")
         counts += list(found["count"] - exact.size())
         means += list(found["mean_stay"] - exact["stay"].mean())
         medians += list(found["median_age"] - exact["age"].median())
-    for what, seen in (("counts", counts), ("means of stay", means), ("medians of age", medians)):
+        distances += [
+            *(found["median_age_high"] - found["median_age"]),
+            *(found["median_age"] - found["median_age_low"]),
+        ]
+    sizes = {"counts": counts, "means of stay": means, "medians of age": medians, ends: distances}
+    for what, seen in sizes.items():
         size = np.quantile(np.abs(np.array(seen, dtype=float)), TYPICAL_LEVEL)
         assert told[what].size / 1.6 <= size <= 1.6 * told[what].size, what
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.4, 1.0, 3.0])
+def test_whether_intervals_of_medians_by_group_will_say_something_is_told_before(epsilon):
+    values = {"by": ["ward"], "quantile_of": ["age"], "epsilon": epsilon}
+    told = [error.what for error in expected_errors("table", make("table", SCHEMA, values), ROWS)]
+    found = pd.DataFrame(make("table", SCHEMA, values, random_state=0).fit(RECORDS).table())
+    widths = found["median_age_high"] - found["median_age_low"]
+    says_nothing = any(what.startswith("Intervals of quantiles will say nothing") for what in told)
+    assert says_nothing == (not any(what.startswith("ends of 95 % intervals") for what in told))
+    # Groups are of equal size, and a noisy count moves little.
+    assert says_nothing == bool((widths == 70).all())
+    assert (
+        "All but counts is told for 4 groups of 500 records each; in a group half as large it is off by twice as much."
+        in told
+    )
 
 
 def test_what_cannot_be_said_is_said_in_words():
@@ -113,3 +136,10 @@ def test_every_kind_says_something():
 )
 def test_sizes_are_shown_in_two_digits_rounded_up(size, shown):
     assert str(ExpectedError("counts", size, "days")) == f"counts ±{shown} days"
+
+
+def test_quantiles_of_declared_bins_are_off_by_half_a_bin():
+    schema = Schema({"stay": Number(0, 100, bins=(25, 50, 75))})
+    size, ends, _, _, note = expected_errors("quantiles", make("quantiles", schema, {"epsilon": 5.0}), 100_000)
+    assert size.size == ends.size == 12.5
+    assert note.what == "Quantiles of stay are the middles of declared bins, wherever in a bin they lie."

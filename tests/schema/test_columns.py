@@ -116,3 +116,54 @@ def test_a_number_of_rows_that_is_to_be_chosen_has_a_largest_one() -> None:
 def test_most_rows_is_a_whole_number_from_one(most_rows: object) -> None:
     with pytest.raises(SchemaError, match="most_rows"):
         Person("id", most_rows)  # type: ignore[arg-type]
+
+
+def test_atoms_and_determined_columns_are_public_facts_of_a_column():
+    text = """
+[columns.education]
+kind = "category"
+values = ["school", "college"]
+[columns.years]
+kind = "number"
+low = 0
+high = 20
+whole = true
+atoms = [12]
+determined_by = "education"
+[columns.is_academic]
+kind = "category"
+values = [false, true]
+determined_by = "education"
+"""
+    schema = Schema.from_toml(text)
+    assert schema.columns["years"] == Number(0, 20, whole=True, atoms=(12,), determined_by="education")
+    assert schema.columns["is_academic"].determined_by == "education"
+    assert Schema.from_toml(schema.to_toml()) == schema
+    assert schema.digest != Schema({**schema.columns, "years": Number(0, 20, whole=True)}).digest
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"atoms": ()},
+        {"atoms": (0, 0)},
+        {"atoms": (21,)},
+        {"atoms": 3},
+        {"atoms": ("a",)},
+        {"atoms": (0.5,), "whole": True},
+        {"atoms": tuple(range(101)), "high": 200},
+        {"determined_by": 3},
+        {"determined_by": ""},
+    ],
+)
+def test_atoms_and_names_that_cannot_be_are_refused(facts):
+    with pytest.raises(SchemaError):
+        Number(**{"low": 0, "high": 20, **facts})
+
+
+def test_the_greatest_whole_number_can_be_a_bin_of_its_own():
+    assert Number(0, 3, whole=True, bins=(1, 2, 3)).edges == Number(0, 3, whole=True).edges
+    with pytest.raises(SchemaError):
+        Number(0, 3, bins=(1, 2, 3))
+    with pytest.raises(SchemaError):
+        Number(0, 3, whole=True, bins=(1, 2, 4))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -42,23 +43,32 @@ def test_errors_are_ranks_that_a_cell_misses() -> None:
     assert mechanism.moves == (3, 2)
     assert mechanism.weights == (64, 96)
     # Six records: wanted ranks are 6/4 and 12/4; cells hold the ranks 0–2, 2–2, 2–5, 5–6.
-    ((choices, _),) = mechanism.stages([COUNTS], [])
+    choices, _ = mechanism.first_draw([COUNTS], [])
     assert [choice.errors().tolist() for choice in choices] == [
         [0, 64 * 2, 64 * 2, 64 * 14],
         [96 * 4, 96 * 4, 0, 96 * 8],
     ]
 
 
-@pytest.mark.parametrize("stage", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_draws_follow_the_law_of_the_exponential_mechanism(stage: int) -> None:
-    mechanism = JointQuantiles((0.25, 0.5), 1, 3.0, "add-remove", level=None if stage == 0 else 0.95)
-    ends = mechanism.ends(math.inf)
-    expected, source, draws = law(*mechanism.stages([COUNTS], ends)[stage]), SystemNoise(), 2500
+def law_with_ends(mechanism: JointQuantiles) -> dict[tuple[int, ...], float]:
+    """Probabilities of cells and the ends around them, by listing them: (cell, low, high) of each quantile, one after the other."""
+    ends, found = mechanism.ends(math.inf), {}
+    for cells, chance in law(*mechanism.first_draw([COUNTS], ends)).items():
+        middles = np.array([cells])
+        for places, share in law(*mechanism.second_draw([COUNTS], ends, middles)).items():
+            low, high = np.array(places[::2]) - 1, middles[0] + np.array(places[1::2])
+            found[tuple(np.stack([middles[0], low, high], axis=1).ravel().tolist())] = chance * share
+    return found
+
+
+@pytest.mark.parametrize("level", [None, pytest.param(0.95, marks=pytest.mark.long)])
+def test_draws_follow_the_law_of_the_exponential_mechanism(level: float | None) -> None:
+    mechanism = JointQuantiles((0.25, 0.5), 1, 3.0 if level is None else 9.0, "add-remove", level=level)
+    expected = law(*mechanism.first_draw([COUNTS], [])) if level is None else law_with_ends(mechanism)
+    source, draws = SystemNoise(), 2500
     seen = dict.fromkeys(expected, 0)
     for _ in range(draws):
-        cells = mechanism.chosen([COUNTS], source)
-        drawn = cells.ravel() if stage == 0 else (cells[..., 1:] + 1).ravel()
-        seen[tuple(drawn.tolist())] += 1
+        seen[tuple(mechanism.chosen([COUNTS], source).ravel().tolist())] += 1
     often = [cells for cells, share in expected.items() if draws * share >= 20]
     observed = [*(seen[cells] for cells in often), draws - sum(seen[cells] for cells in often)]
     shares = np.array([*(expected[cells] for cells in often), 1 - sum(expected[cells] for cells in often)])
@@ -95,7 +105,7 @@ def test_one_quantile_is_drawn_by_permute_and_flip() -> None:
     """McKenna and Sheldon 2020: of two cells the worse one is chosen half as often as it is accepted."""
     mechanism = JointQuantiles((0.5,), 1, 1.0, "add-remove")
     counts, source = np.array([4, 2]), SystemNoise()
-    (((choice,), rate),) = mechanism.stages([counts], [])
+    (choice,), rate = mechanism.first_draw([counts], [])
     errors = choice.errors()
     accepted = math.exp(-rate * int(errors[1] - errors[0]))
     share = np.mean([mechanism.chosen([counts], source)[0, 0] for _ in range(3000)])
@@ -129,18 +139,22 @@ def test_quantiles_that_are_refused(quantiles: object) -> None:
 def test_ends_without_records_on_their_side_are_declared_bounds() -> None:
     mechanism = JointQuantiles((0.25, 0.5, 0.75), 1, 0.75, "replace-one", grouped=True, level=0.95)
     assert mechanism.ends(0) == []
-    assert [(end.quantile, end.margin < 0) for end in mechanism.ends(500)] == [
-        (0, False),
-        (1, True),
-        (1, False),
-        (2, True),
-    ]
-    few, all_of_them = mechanism.ends(500), mechanism.ends(math.inf)
-    assert abs(few[0].margin) < abs(all_of_them[1].margin)
+    few, all_of_them = mechanism.ends(300), mechanism.ends(math.inf)
+    assert few == [(0, True), (1, False), (1, True), (2, False)]
+    assert len(all_of_them) == 6
+    # Fewer ends cost less.
+    assert mechanism.interval_share(few) < mechanism.interval_share(all_of_them) == Fraction(3, 23)
     counts = np.full(500, 1)
-    drawn = mechanism.chosen([counts], SeededNoise(0), 500)[0]
+    drawn = mechanism.chosen([counts], SeededNoise(0), 300)[0]
     assert (drawn[0, 1], drawn[2, 2]) == (-1, 500)
     assert mechanism.chosen([counts], SeededNoise(0), 0)[0, :, 1:].tolist() == [[-1, 500]] * 3
+
+
+def test_tables_of_more_rows_than_intervals_need_have_all_ends() -> None:
+    mechanism = JointQuantiles((0.25, 0.5, 0.75), 2, 0.75, "replace-one", grouped=True, level=0.95)
+    needed = mechanism.rows_for_intervals
+    assert len(mechanism.ends(1.001 * needed)) == 6 > len(mechanism.ends(0.999 * needed))
+    assert JointQuantiles((0.5,), 1, 1.0, "replace-one").rows_for_intervals == 0
 
 
 def test_small_groups_are_not_given_intervals_that_miss() -> None:
@@ -150,3 +164,19 @@ def test_small_groups_are_not_given_intervals_that_miss() -> None:
     counts, source = np.bincount(cells.of(values), minlength=cells.count), SeededNoise(1)
     drawn = [cells.intervals(mechanism.chosen([counts], source, 60)[0])[1:] for _ in range(50)]
     assert all(low[0] <= values[29] <= high[0] for low, high in drawn)
+
+
+def test_intervals_hold_where_values_are_dense_on_one_side_and_sparse_on_the_other() -> None:
+    """Half of all records in a hundredth of the range: a cell with few records is as likely as one with many, and there are many more of them."""
+    cells = Cells(Number(0, 1), 32)
+    mechanism = JointQuantiles((0.25, 0.5, 0.75), 1, 0.75, "replace-one", grouped=True, level=0.95)
+    random = np.random.default_rng(11)
+    values = np.where(random.random(1000) < 0.5, 0.4 + 0.01 * random.random(1000), random.normal(0.45, 0.15, 1000))
+    places = np.sort(cells.of(np.clip(values, 0, 1)))
+    counts, exact, source = np.bincount(places, minlength=cells.count), places[[249, 499, 749]], SeededNoise(2)
+    held = []
+    for _ in range(60):
+        middle, low, high = mechanism.chosen([counts], source, 1000)[0].T
+        assert ((low <= middle) & (middle <= high)).all()
+        held.append((low <= exact) & (exact <= high))
+    assert np.mean(held, axis=0).min() > 0.9

@@ -8,7 +8,7 @@ import pytest
 
 from sudare.errors import DataError, ReleaseMalformed, WrongType
 from sudare.privacy.noise import SeededNoise
-from sudare.schema.frame_conversion import as_table
+from sudare.schema.table_from_any_frame import as_table
 from sudare.statistics import key_selection
 from sudare.statistics.key_selection import KeyCodes, Keys, KeySelection
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from sudare.sums import masks, member, serverless
+from sudare.sums.canonical_encoding import packed_size
 from sudare.sums.context import Participant, SumContext, members_in
 from sudare.sums.member import MemberState
 from sudare.sums.messages import (
@@ -28,7 +29,6 @@ from sudare.sums.messages import (
 )
 from sudare.sums.party import Party
 from sudare.sums.serverless import ServerlessState
-from sudare.sums.wire import packed_size
 from tests.sums.byzantine_adversary import Adversary
 from tests.sums.byzantine_settings import (
     LEAVABLE,

@@ -15,6 +15,7 @@ import pytest
 
 from sudare.errors import InvalidParameter
 from sudare.sums import collector, heard_totals, input_records, member, party, serverless
+from sudare.sums.canonical_encoding import packed_size
 from sudare.sums.context import Participant
 from sudare.sums.keys import PublicKeys, is_of_small_order
 from sudare.sums.member import begun
@@ -22,7 +23,6 @@ from sudare.sums.messages import Advertised, Dealt, Heard, Message, OpenedShares
 from sudare.sums.party import Party
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import stated
-from sudare.sums.wire import packed_size
 from tests.sums.byzantine import Violated, World
 from tests.sums.byzantine_settings import LEAVABLE, RELAYED, SERVERLESS, SMALL_ORDER, SPARSE, Setting
 from tests.sums.parties import keys_of

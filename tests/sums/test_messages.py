@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.errors import MessageMalformed
+from sudare.sums.canonical_encoding import MOST_VALUES, packed, packed_size
 from sudare.sums.messages import (
     MESSAGE_CLASSES,
     Body,
@@ -29,7 +30,6 @@ from sudare.sums.messages import (
 from sudare.sums.party import PartyState
 from sudare.sums.shamir import PRIME, SEED_LIMBS
 from sudare.sums.simulation import simulate
-from sudare.sums.wire import MOST_VALUES, packed, packed_size
 from tests.sums.parties import SPARSE, context, parties, random_words, sent_by_all
 
 MEMBERS, LENGTH = 10, 3

@@ -10,6 +10,7 @@ import pytest
 
 from sudare.audit.synthesis_audits import Replay
 from sudare.errors import InvalidParameter
+from sudare.privacy.accounting import exact, gaussian_mu_within, mu_of_pure
 from sudare.privacy.noise import SeededNoise
 from sudare.synthesis.staged_budget import StagedNoise, mean_size
 
@@ -37,3 +38,16 @@ def test_the_cost_of_stages_covers_the_distances_of_their_noise(epsilon, stages)
 def test_stages_whose_noise_cannot_be_exact_enough_are_refused():
     with pytest.raises(InvalidParameter, match=r"cannot be exact enough for epsilon = 40\.0 .* Use a larger delta"):
         _ = StagedNoise(40.0, 1e-5, "replace-one", 1, 3).cost
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_a_choice_has_the_range_that_its_share_allows(neighbours):
+    moves = (2 if neighbours == "replace-one" else 1) * 3
+    pure = StagedNoise(0.7, 0.0, neighbours, 3, 5)
+    assert pure.choice_rate(Fraction(1, 4)) * 2 * moves == pytest.approx(0.7 / 4)
+    assert pure.choice_rate(Fraction(1, 4)) * 2 * moves <= exact(0.7) / 4
+    smooth = StagedNoise(0.7, 1e-6, neighbours, 3, 5)
+    allowed = Fraction(gaussian_mu_within(0.7, 1e-6)) ** 2 / 4
+    half_range = smooth.choice_rate(Fraction(1, 4)) * moves
+    assert Fraction(mu_of_pure(half_range)) ** 2 <= allowed
+    assert Fraction(mu_of_pure(half_range * Fraction(1001, 1000))) ** 2 > allowed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 from sudare.cli.main import app
@@ -82,3 +83,6 @@ def test_the_container_copies_what_is_there() -> None:
     for names in copied:
         for name in names.split():
             assert (ROOT / name).exists(), name
+    # What the package is built of: without it the container cannot be built.
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert set(wheel["force-include"]) <= {name for names in copied for name in names.split()}

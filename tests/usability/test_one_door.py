@@ -52,7 +52,7 @@ WRITING_ROOMS = (
     "sudare.privacy.ledger",
     "sudare.privacy.ledger_storage",
     # Rows that do not fit into memory, into a temporary file without a name.
-    "sudare.frames.spool",
+    "sudare.frames.row_spool",
     # Releases, schemas, keys, agreements, decisions and checkpoints, all through this one.
     "sudare.files",
     "sudare.report",

@@ -12,10 +12,11 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from sudare import Ledger
+from sudare.requests.users import Role
 from sudare.web.application import application
-from sudare.web.services import Services
 from sudare.web.sessions import Sessions
-from sudare.web.settings import PageSettings, Role
+from sudare.web.settings import PageSettings
+from sudare.web.shared_server_state import Services
 
 ADDRESS = "http://127.0.0.1:8177"
 

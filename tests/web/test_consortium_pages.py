@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from sudare.consortium import Approvals, CensusTask, DictionaryTask, Member, ModelsTask
-from sudare.consortium.node_request_files import present_members
+from sudare.consortium.node_control_files import present_members
 from sudare.web.consortium_pages import revealed
 from tests.cli.conftest import invoked
 from tests.cli.test_consortium_commands import EASY_SCRYPT, NEW, PASSPHRASE, SCHEMA, join
@@ -91,6 +91,9 @@ def test_who_is_present_and_which_round(page: TestPage, folder: Path) -> None:
             json.dumps({**told, "process": None, "tasks": {"risk": {**task, "state": "failed", "error": "<b>x</b>"}}})
         )
         assert "&lt;b&gt;x&lt;/b&gt;" in page.client().get("/consortium").text
+        told_to_others = page.client("viewer").get("/consortium").text
+        assert "&lt;b&gt;" not in told_to_others
+        assert "A steward sees why." in told_to_others
     finally:
         states.unlink()
 
@@ -100,14 +103,20 @@ def test_a_task_is_approved_and_denied_with_a_reason(page: TestPage, folder: Pat
     agreement = own.agreement()
     steward = page.client("steward", "mori")
     page.ledger()
+    seen = {"agreement": agreement.digest}
     assert page.client("analyst").submit("/consortium/risk/decide", {"verdict": "approved"}).status_code == 403
-    assert steward.submit("/consortium/risk/decide", {"verdict": "denied", "reason": ""}).status_code == 400
-    assert steward.submit("/consortium/nothing/decide", {"verdict": "approved"}).status_code == 400
-    assert steward.submit("/consortium/risk/decide", {"verdict": "approved", "reason": "all agreed"}).status_code == 303
+    assert steward.submit("/consortium/risk/decide", {**seen, "verdict": "denied", "reason": ""}).status_code == 400
+    assert steward.submit("/consortium/nothing/decide", {**seen, "verdict": "approved"}).status_code == 400
+    approval = {"verdict": "approved", "reason": "all agreed"}
+    for unseen in ({}, {"agreement": "0" * 64}):
+        refused = steward.submit("/consortium/risk/decide", {**approval, **unseen})
+        assert (refused.status_code, "Nothing was decided" in refused.text) == (400, True)
+    assert Approvals(own.state_folder).state(agreement, agreement.task("risk")).state != "approved"
+    assert steward.submit("/consortium/risk/decide", {**approval, **seen}).status_code == 303
     found = Approvals(own.state_folder).state(agreement, agreement.task("risk"))
     assert (found.state, found.who, found.reason, found.epsilon) == ("approved", "mori", "all agreed", 0.5)
     assert "approved by mori: all agreed" in shown(steward)
-    steward.submit("/consortium/risk/decide", {"verdict": "denied", "reason": "not now"})
+    steward.submit("/consortium/risk/decide", {**seen, "verdict": "denied", "reason": "not now"})
     assert Approvals(own.state_folder).state(agreement, agreement.task("risk")).state == "denied"
 
 

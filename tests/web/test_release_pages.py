@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from sudare import PrivateHistogram, PrivateMean, PrivateRidge, Release
 from sudare.privacy.release_file import LARGEST_FILE_BYTES
@@ -66,7 +66,7 @@ def test_coefficients_of_a_model_are_shown_as_the_shell_shows_them(page: TestPag
     shown = page.client("viewer").get("/releases/model.sudare").text
     assert f"{float(np.ravel(model.coef_)[0]):.6g}" in shown
     assert "(intercept)" in shown
-    assert "Coefficients are of encoded columns" in shown
+    assert "A coefficient is what a column adds to the score" in shown
 
 
 def test_hostile_names_in_a_release_are_text(page: TestPage) -> None:
@@ -115,6 +115,18 @@ def test_a_received_file_is_verified(page: TestPage) -> None:
     assert "signed by a key that this page trusts" in text
     assert "Your own ledger let exactly this out" in text
     assert sorted(page.folder.rglob("*")) == before
+
+
+def test_the_key_that_the_page_signs_with_is_its_own(page: TestPage, tmp_path: Path) -> None:
+    signing = tmp_path / "house.pem"
+    signing.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    signing.chmod(0o600)
+    client = TestPage(tmp_path, signing_key=signing).client("viewer")
+    assert "this house&#39;s own key" in client.get("/releases/mean.sudare").text
+    content = (tmp_path / "releases" / "mean.sudare").read_bytes()
+    assert "signed by this house&#39;s own key" in verified(client, content).text
+    signing.unlink()
+    assert "not among the keys that this page trusts" in client.get("/releases/mean.sudare").text
 
 
 def test_a_file_of_an_unknown_key_or_ledger(page: TestPage, tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from sudare import Ledger, Release
-from sudare.requests.request_settings import RequestSettings
+from sudare.requests.steward_settings import RequestSettings
+from sudare.requests.users import User
 from sudare.web.passwords import hashed_password
-from sudare.web.settings import TableSettings, User
+from sudare.web.settings import TableSettings
 from tests.ledgers import quick_folder
 from tests.requests.conftest import house
 from tests.web.kit import ADDRESS, Client, TestPage
@@ -133,7 +134,7 @@ def test_a_change_with_one_click_is_a_new_version(page: TestPage) -> None:
     assert steward.submit(f"{path}/change", {"suggested": "half", "column": ""}).status_code == 303
     assert "It costs ε = 0.25" in shown(page.client("analyst", "aiko"), path)
     assert "Version 1 by aiko: visits by ward" in shown(steward, path)
-    late = steward.submit(f"{path}/decide", {"version": "1", "verdict": "approved", "reason": ""})
+    late = steward.submit(f"{path}/decide", {"version": "1", "verdict": "approved", "reason": "seen"})
     assert late.status_code == 400
     assert "was changed" in late.text
     assert steward.submit(f"{path}/change", {"suggested": "secret", "column": ""}).status_code == 404
@@ -147,7 +148,7 @@ def test_what_the_budget_does_not_allow_is_told_before_and_refused_after(page: T
     path = asked(page.client("analyst", "aiko"), **{"value-epsilon": "5"})
     steward = page.client("steward", "mori")
     assert "The account does not have that much left" in shown(steward, path)
-    steward.submit(f"{path}/decide", {"version": "1", "verdict": "approved", "reason": ""})
+    steward.submit(f"{path}/decide", {"version": "1", "verdict": "approved", "reason": "seen"})
     wait(page, path)
     text = shown(steward, path)
     assert "Nothing was charged." in text
@@ -258,14 +259,14 @@ def test_what_was_left_running_is_gone_on_with_when_the_page_starts(
     page: TestPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sudare.requests.request import begun
-    from sudare.requests.request_acts import decide
+    from sudare.requests.request_actions import decide
 
     path = asked(page.client("analyst", "aiko"))
     settings = settings_of(page)
-    request = decide(settings, path.rpartition("/")[2], 1, "approved", who="mori", reason="")
+    request = decide(settings, path.rpartition("/")[2], 1, "approved", who="mori", reason="seen")
     settings.store.replace(begun(request))
     started: list[str] = []
-    monkeypatch.setattr("sudare.requests.job.start", lambda _, name: started.append(name))
+    monkeypatch.setattr("sudare.requests.approved_request_job.start", lambda _, name: started.append(name))
     with page.client("steward") as client:
         # The process that was started is none: page and list say that nothing runs.
         for address in (path, "/requests"):

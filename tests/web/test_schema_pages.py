@@ -263,3 +263,34 @@ def test_a_text_that_is_not_valid_is_shown_to_those_who_can_mend_it(page: TestPa
     (page.folder / "schemas" / "stays.toml").write_text(TEXT + "\nbroken = \n")
     assert page.client("viewer").get("/schemas/stays").status_code == 404
     assert "not valid TOML" in page.client("steward").get("/schemas/stays").text
+
+
+def test_the_person_column_needs_no_answers_and_answers_outlive_a_change_of_kind(page: TestPage) -> None:
+    client = page.client()
+    client.submit("/schemas", {"table": "visits"})
+    path = "/schemas/visits"
+    values = {
+        "name-0": "patient", "kind-0": "category", "values-0": "", "person": "patient", "most_rows": "3",
+        "name-1": "ward", "kind-1": "label", "values-1": "north\nsouth",
+    }  # fmt: skip
+    assert client.submit(path, {"digest": digest(client, path), **values}).status_code == 303
+    document = Schema.from_toml(saved(page, "visits")).to_dict()
+    assert document["person"] == {"column": "patient", "most_rows": 3}
+    assert document["columns"] == {"ward": {"kind": "label", "classes": ["north", "south"]}}
+
+
+def test_the_overview_begins_the_schema_of_a_table_and_then_leads_to_what_can_be_asked(
+    page: TestPage, tmp_path: Path
+) -> None:
+    page.ledger()
+    steward = page.client()
+    assert "no schema yet" not in page.client("analyst").get("/").text
+    assert 'value="visits"' in steward.get("/").text.split("Begin its schema")[0]
+    begun = steward.submit("/schemas", {"table": "visits"})
+    assert begun.headers["location"].startswith("/schemas/visits")
+    assert "is a draft" in steward.get("/").text
+    assert "kind=table" not in steward.get("/schemas/visits").text
+    (tmp_path / "schemas" / "visits.toml").write_text(TEXT)
+    assert "visits" not in steward.get("/").text.split("What is left")[0].split("Waiting for you")[-1]
+    assert "/requests/new?table=visits&amp;kind=table" in steward.get("/schemas/visits").text
+    assert "/requests/new" not in page.client("viewer").get("/schemas/visits").text

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from sudare.errors import InvalidParameter
+from sudare.requests.users import User
 from sudare.web.passwords import hashed_password, is_password, is_password_hash
-from sudare.web.settings import PageSettings, User, read_settings
+from sudare.web.settings import PageSettings, read_settings
 
 HASH = hashed_password("correct horse battery")
 WHOLE = f"""
@@ -122,3 +123,9 @@ def test_passwords() -> None:
 def test_schemas_do_not_lie_beside_passwords(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="schemas holds"):
         read(tmp_path, WHOLE.replace('schemas = "schemas"', 'schemas = "."'))
+
+
+def test_what_a_file_leaves_out_lies_in_its_own_folder(tmp_path: Path) -> None:
+    found = read(tmp_path, "")
+    assert (found.ledger, found.schemas) == (str(tmp_path / "ledger.db"), tmp_path)
+    assert (found.releases, found.requests) == (tmp_path, tmp_path / "requests")

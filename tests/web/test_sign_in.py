@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from sudare.requests.users import User
 from sudare.web.passwords import hashed_password
 from sudare.web.server import MOST_CONNECTIONS
 from sudare.web.sessions import (
@@ -18,10 +19,10 @@ from sudare.web.sessions import (
     MOST_GUESSES,
     MOST_WAITING,
     MOST_WAITING_OF_A_PLACE,
+    MOST_WAITING_PLACES,
     TOKEN_SECONDS,
     address_block,
 )
-from sudare.web.settings import User
 from tests.web.kit import Client, TestPage
 
 PASSWORD = "correct horse battery"
@@ -170,10 +171,16 @@ class TestPasswords:
             assert self.sign_in(page.client(None), "aiko", PASSWORD) == 429
             assert self.sign_in(known, "aiko", PASSWORD) == 303
             elsewhere = [
-                waiting.enter_context(page.sessions.place_to_wait(f"10.0.0.{number % 9}", "aiko"))
-                for number in range(MOST_WAITING)
+                waiting.enter_context(page.sessions.place_to_wait(f"10.0.0.{number % 4}", "aiko"))
+                for number in range(2 * MOST_WAITING)
             ]
-            assert sum(places) + sum(elsewhere) == MOST_WAITING < MOST_CONNECTIONS
+            assert sum(places) + sum(elsewhere) == MOST_WAITING
+            further = [
+                waiting.enter_context(page.sessions.place_to_wait(f"10.1.{number // 200}.{number % 200}", "aiko"))
+                for number in range(2 * MOST_WAITING_PLACES)
+            ]
+            assert sum(further) == MOST_WAITING_PLACES - 5
+            assert MOST_WAITING + MOST_WAITING_PLACES < MOST_CONNECTIONS
         assert self.sign_in(page.client(None), "aiko", PASSWORD) == 303
 
     def test_who_signed_in_may_guess_again(self, page: TestPage) -> None:
@@ -337,6 +344,9 @@ def test_metrics_by_token(tmp_path: Path) -> None:
 
 def test_a_page_without_a_ledger_says_so(tmp_path: Path) -> None:
     page = TestPage(tmp_path)
+    assert "the ledger begins with the first request" in page.client().get("/").text
+    page.services.settings.releases.mkdir(exist_ok=True)
+    (page.services.settings.releases / "earlier.sudare").write_bytes(b"x")
     assert "There is no ledger" in page.client().get("/").text
     assert page.client().get("/health").status_code == 503
 

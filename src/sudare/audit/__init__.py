@@ -2,7 +2,7 @@
 
 from sudare.audit.canaries import canary_audit
 from sudare.audit.density_ratios import DensityRatio, largest_log_ratio
-from sudare.audit.distinguishing import distinguish, distinguish_gaussian
+from sudare.audit.distinguishing_test import distinguish, distinguish_gaussian
 from sudare.audit.epsilon_lower_bounds import Audit
 from sudare.audit.lowest_bits import distinguish_lowest_bits
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sudare.array_types import Floats
-from sudare.audit.comparison import AuditedMechanism, NamedAudit
+from sudare.audit.claimed_and_measured_epsilon import AuditedMechanism, NamedAudit
 from sudare.experts import PrivateExponentialWeights
 from sudare.privacy.discrete_exponential_mechanism import GibbsDraws
 from sudare.privacy.guarantee import Guarantee

@@ -13,14 +13,15 @@ from typing import Any, Final
 import numpy as np
 
 from sudare.array_types import Floats
-from sudare.audit.comparison import AuditedMechanism, NamedAudit
+from sudare.audit.claimed_and_measured_epsilon import AuditedMechanism, NamedAudit
 from sudare.audit.density_ratios import epsilon_of_cells
 from sudare.audit.linear_audits import Table, flipped_pair, misclassified_pair
 from sudare.frames.rows import Rows
+from sudare.gibbs.default_penalties import public_penalty
 from sudare.gibbs.exact_draws import exact_draws
 from sudare.gibbs.gaussian_envelope import Envelope, envelope
 from sudare.gibbs.mean import MeanDraws
-from sudare.gibbs.mechanisms import LogisticDraws, RidgeDraws, public_penalty
+from sudare.gibbs.mechanisms import LogisticDraws, RidgeDraws
 from sudare.gibbs.posteriors import Posterior
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mechanism import Facts

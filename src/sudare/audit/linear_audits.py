@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.base import clone
 
 from sudare.array_types import Floats
-from sudare.audit.comparison import AuditedMechanism, NamedAudit
-from sudare.audit.linear_laws import law_epsilon
+from sudare.audit.claimed_and_measured_epsilon import AuditedMechanism, NamedAudit
+from sudare.audit.linear_output_laws import law_epsilon
 from sudare.frames.rows import Rows
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.linear.linear_model import PrivateLinearModel

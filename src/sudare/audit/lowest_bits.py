@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.array_types import Floats
-from sudare.audit.distinguishing import Mechanism, sampled
+from sudare.audit.distinguishing_test import Mechanism, sampled
 from sudare.audit.epsilon_lower_bounds import DEFAULT_CONFIDENCE, Audit, Parts, Score, epsilon_bound, strongest_evidence
 from sudare.privacy.guarantee import Guarantee
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from sudare.array_types import Floats
-from sudare.audit.comparison import AuditedMechanism, NamedAudit
+from sudare.audit.claimed_and_measured_epsilon import AuditedMechanism, NamedAudit
 from sudare.audit.density_ratios import exact_epsilon
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm, Laplace

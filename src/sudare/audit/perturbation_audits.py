@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from sudare.array_types import Floats
-from sudare.audit.comparison import AuditedMechanism, NamedAudit
+from sudare.audit.claimed_and_measured_epsilon import AuditedMechanism, NamedAudit
 from sudare.perturbation import LaplacePerturbation, RetainReplace, SquareWave, SubsetSelection, UnaryEncoding
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.privacy.guarantee import Guarantee

@@ -7,18 +7,19 @@ given, the privacy loss of a stage is at most the distance of its two vectors in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 import numpy as np
 import pandas as pd
 
 from sudare.array_types import Floats, Integers
-from sudare.audit.comparison import AuditedMechanism, NamedAudit
+from sudare.audit.claimed_and_measured_epsilon import AuditedMechanism, NamedAudit
+from sudare.privacy.discrete_exponential_mechanism import drawn
 from sudare.privacy.guarantee import Guarantee
-from sudare.privacy.noise import SystemNoise, WholeNoise
+from sudare.privacy.noise import NoiseSource, SystemNoise, WholeNoise
 from sudare.schema import Category, Label, Number, Schema
 from sudare.synthesis.marginals import STAGES as MARGINAL_STAGES
 from sudare.synthesis.marginals import MarginalEngine
@@ -34,11 +35,14 @@ _SAMPLES: Final = 2_000
 
 @dataclass(frozen=True)
 class Question:
-    """What one stage asked of the noise: whole numbers, the scale, and the answer it was given."""
+    """What one stage asked of the noise: whole numbers, the scale, and the answer it was given.
 
-    law: Literal["laplace", "gaussian"]
+    A choice asks with losses, and its scale is 1/rate.
+    """
+
+    law: Literal["laplace", "gaussian", "choice"]
     values: Integers
-    scale: float
+    scale: float | Fraction
     answer: Integers
 
 
@@ -58,21 +62,50 @@ class Replay:
         """Noted, and answered."""
         return self._answer("gaussian", values, scale)
 
+    def choice(self, losses: Sequence[int], rate: Fraction) -> int:
+        """Noted, and answered."""
+        if self.answers is None:
+            least = min(losses)
+            answer = np.array([drawn([rate * (loss - least) for loss in losses], cast("NoiseSource", self.source))])
+        else:
+            answer = self._replayed(1)
+        self.asked.append(Question("choice", np.array(losses), 1 / rate, answer.copy()))
+        return int(answer[0])
+
     def _answer(self, law: Literal["laplace", "gaussian"], values: Integers, scale: float) -> Integers:
         if self.answers is None:
             answer = self.source.laplace(values, scale) if law == "laplace" else self.source.gaussian(values, scale)
         else:
-            answer = self.answers[len(self.asked)]
+            answer = self._replayed(len(values))
         self.asked.append(Question(law, values.copy(), scale, answer.copy()))
         return answer
 
+    def _replayed(self, size: int) -> Integers:
+        """The answer of the other table at this place; zeros where that was to another question, which `are_comparable` then tells."""
+        given = self.answers or []
+        place = len(self.asked)
+        fits = place < len(given) and len(given[place]) == size
+        return given[place] if fits else np.zeros(size, dtype=np.int64)
+
 
 def pure_loss(first: list[Question], second: list[Question]) -> Fraction | float:
-    """The largest privacy loss of Laplace stages with the same answers, exactly; infinite where the questions differ in kind."""
+    """The largest privacy loss of Laplace stages and choices with the same answers, exactly; infinite where the questions differ in kind."""
     if not are_comparable(first, second):
         return math.inf
-    pairs = zip(first, second, strict=True)
-    return sum((int(np.abs(a.values - b.values).sum()) / Fraction(a.scale) for a, b in pairs), Fraction(0))
+    return sum((_loss(a, b) for a, b in zip(first, second, strict=True)), Fraction(0))
+
+
+def _loss(first: Question, second: Question) -> Fraction:
+    moved = first.values - second.values
+    if first.law == "choice":
+        return choice_range(first, second)
+    return int(np.abs(moved).sum()) / Fraction(first.scale)
+
+
+def choice_range(first: Question, second: Question) -> Fraction:
+    """Between which values, so far apart at most, the privacy loss of a choice lies (proofs/synthesis.md)."""
+    moved = first.values - second.values
+    return (int(moved.max()) - int(moved.min())) / Fraction(first.scale)
 
 
 def are_comparable(first: list[Question], second: list[Question]) -> bool:

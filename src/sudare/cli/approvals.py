@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sudare.cli.answers import AsJson, DryRun, answer, clear_screen, reported
+from sudare.cli.command_output import AsJson, DryRun, answer, clear_screen, reported
 from sudare.cli.key_files import MemberFile
 from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left
 from sudare.consortium.sum_terms import schedule_lines, schedule_values, sums_lines, sums_values
@@ -19,33 +19,39 @@ from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
     from sudare.consortium import Member, Task
+    from sudare.consortium.agreement.schedules import Schedule
     from sudare.privacy.account_balance import Amount
 
 _WATCH_SECONDS: Final = 2.0
-TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A task of the agreement, by its name.")]
+TaskName = Annotated[
+    str,
+    typer.Argument(metavar="TASK", help="A task of the agreement, by its name, or a schedule: all of its runs."),
+]
+
+Reason = Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in this house.")]
 
 
 @reported
 def approve(
     task: TaskName,
-    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in this house.")] = "",
+    reason: Reason = "",
     member: MemberFile = Path("member.toml"),
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let a task of the agreement run at this member: once, as it stands in the agreement now."""
+    """Let a task of the agreement run at this member: once, as it stands in the agreement now. Of a schedule, every run on its day, until it is denied."""
     _decide(task, "approved", reason, member, dry_run, as_json)
 
 
 @reported
 def deny(
     task: TaskName,
-    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in this house.")],
+    reason: Reason,
     member: MemberFile = Path("member.toml"),
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Keep a task of the agreement from running at this member. What it has charged stays charged."""
+    """Keep a task of the agreement, or the runs of a schedule that have not begun, from running at this member. What was charged stays charged."""
     _decide(task, "denied", reason, member, dry_run, as_json)
 
 
@@ -78,7 +84,7 @@ def status(
 
 def _status_values(own: Member) -> dict[str, Any]:
     from sudare.consortium import DictionaryTask, signature_status
-    from sudare.consortium.node_request_files import present_members, reaches_relay, states_of
+    from sudare.consortium.node_control_files import present_members, reaches_relay, states_of
     from sudare.consortium.task_review import budget_left, noisy_totals, shown_totals, task_values
 
     agreement = own.agreement()
@@ -111,11 +117,23 @@ def _status_values(own: Member) -> dict[str, Any]:
         "tasks": tasks,
         "budget": budget_left(own),
         "sums": sums_values(agreement, agreement.tasks),
-        "schedules": schedule_values(agreement),
+        "schedules": _decided_schedules(own),
         "certificate_days_left": kit_days_left(own.transport.kit, "client"),
         "shown": [known for each in agreement.tasks if (known := shown_totals(own, agreement, each.name)) is not None],
         "noisy": noisy,
     }
+
+
+def _decided_schedules(own: Member) -> list[dict[str, Any]]:
+    """The schedules with what was decided about each as a whole."""
+    from sudare.consortium.agreement.approvals import Approvals
+
+    agreement, approvals = own.agreement(), Approvals(own.state_folder)
+    decisions = (approvals.schedule_state(agreement, each) for each in agreement.schedules)
+    return [
+        {**values, "state": found.state, "who": found.who, "reason": found.reason}
+        for values, found in zip(schedule_values(agreement), decisions, strict=True)
+    ]
 
 
 def _status_texts(values: dict[str, Any], sums: list[str]) -> list[RenderableType]:
@@ -134,6 +152,13 @@ def _status_texts(values: dict[str, Any], sums: list[str]) -> list[RenderableTyp
         *(escaped_for_terminal(f"{each['task']} stopped: {each['error']}") for each in tasks if each["error"]),
         *_plan_lines(tasks),
         *sums,
+        *(
+            escaped_for_terminal(
+                f"{each['schedule']} as a whole: {each['state']} by {each['who']} {each['reason']}".rstrip()
+            )
+            for each in values["schedules"]
+            if each["state"] != "none"
+        ),
         *map(_shown_text, values["shown"]),
         *map(_noisy_text, values["noisy"]),
         "No account yet." if left is None else f"Left of the budget: ε {left['epsilon']:g}, δ {left['delta']:g}.",
@@ -171,15 +196,26 @@ def _decide(
         "after": before if dry_run else verdict,
         "epsilon": amount.epsilon,
         "delta": amount.delta,
+        "runs": decided.runs,
         "sums": sums_values(agreement, [task]),
     }
     lines = [f"{name}: {_word(before)} → {verdict}. {_cost_text(task, amount)}"]
+    if decided.schedule is not None:
+        lines.append(_runs_text(decided.schedule, amount))
     if verdict == "approved":
         lines += sums_lines(agreement, [task])
     if verdict == "approved" and bound is not None:
         most = f"{'ε' if bound == 'most_epsilon' else 'δ'} {_number(getattr(own.policy, bound))}"
         lines.append(f"It will not run: the policy in {file} allows {most} at most.")
     answer({**values, "dry_run": dry_run}, as_json, *lines, *(["Dry run: nothing was changed."] if dry_run else []))
+
+
+def _runs_text(schedule: Schedule, cost: Amount) -> str:
+    """What a decision about a schedule covers."""
+    return (
+        f"This is for each of its {schedule.runs} runs, {schedule.run_names[0]} to {schedule.run_names[-1]}, about which nothing was decided alone; "
+        f"together at most ε {_number(schedule.runs * cost.epsilon)}, δ {_number(schedule.runs * cost.delta)}. No run begins before its day."
+    )
 
 
 def _cost_text(task: Task, cost: Amount) -> str:
@@ -237,6 +273,6 @@ def _noisy_text(found: dict[str, Any]) -> str:
 
 
 def _number(value: float) -> str:
-    from sudare.report.numbers import rounded_up
+    from sudare.report.number_formatting import rounded_up
 
     return rounded_up(value) if value else "0"

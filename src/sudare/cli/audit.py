@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from sudare.cli.answers import AsJson, answer, progress, reported
+from sudare.cli.command_output import AsJson, answer, progress, reported
 from sudare.cli.plot_files import check_picture, draw
 from sudare.errors import AuditFailed
 
@@ -54,7 +54,7 @@ def audit(
 
 
 def _table(report: AuditReport) -> Table:
-    from sudare.report.numbers import nearest
+    from sudare.report.number_formatting import nearest
 
     table = Table("claimed ε", "δ", "measured ε ≥", "sampled", "low bits", "law", "", box=None, pad_edge=False)
     for each in report.comparisons:

@@ -12,8 +12,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, reported, write_new_text
-from sudare.cli.language import spoken
+from sudare.cli.command_output import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, reported, write_new_text
+from sudare.cli.language import spoken_language
 from sudare.errors import InvalidParameter
 from sudare.parsing import bounded_bytes, parsed_json
 from sudare.safe_text import escaped_for_terminal
@@ -326,7 +326,7 @@ def _slice_line(where: dict[str, str], spent: Amount) -> str:
 
 
 def _amount(budget: dict[str, float]) -> str:
-    from sudare.report.numbers import rounded_up
+    from sudare.report.number_formatting import rounded_up
 
     return f"ε {rounded_up(budget['epsilon'])}, δ {rounded_up(budget['delta']) if budget['delta'] else 0}"
 
@@ -336,8 +336,7 @@ def _table(entries: list[Entry]) -> Table:
 
     table = Table(*ENTRY_HEADINGS, box=None, pad_edge=False)
     for entry in entries:
-        position, kind, *others = entry_cells(entry.to_dict())
-        table.add_row(*map(Text, (position, spoken(kind), *others)))
+        table.add_row(*map(Text, entry_cells(entry.to_dict(), spoken_language())))
     return table
 
 

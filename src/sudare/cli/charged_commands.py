@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress
+from sudare.cli.command_output import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress
+from sudare.cli.language import spoken
 from sudare.cli.options import (
     Composition,
     CsvFacts,
@@ -228,19 +229,20 @@ def quoted(quote: Quote, account: str) -> dict[str, Any]:
     }
 
 
-def price_of_plan(plan: Plan[Any], account: Account | None, aside: str = "") -> tuple[dict[str, Any], str]:
+def price_of_plan(plan: Plan[Any], account: Account | None, word: str = "") -> tuple[dict[str, Any], str]:
     """What a plan would do to an account, in values and in a sentence; where nobody pays, only its ε."""
-    from sudare.report.numbers import rounded_up
+    from sudare.report.number_formatting import rounded_up
 
     if account is None:
+        aside = f" ({spoken(word)})" if word else ""
         return {}, f"This would cost ε = {rounded_up(plan.guarantee.epsilon)}{aside}."
     quote = account.quote(plan.guarantee, plan.mechanism.cost)
-    return quoted(quote, account.name), price_text(quote, account.name, aside)
+    return quoted(quote, account.name), price_text(quote, account.name, word)
 
 
-def price_text(quote: Quote, account: str, aside: str = "") -> str:
-    """The same in a sentence; where a charge would be refused for its δ alone, that is said."""
-    from sudare.report.numbers import rounded_down, rounded_up
+def price_text(quote: Quote, account: str, word: str = "") -> str:
+    """The same in a sentence, with the word for its strength; where a charge would be refused for its δ alone, that is said."""
+    from sudare.report.number_formatting import rounded_down, rounded_up
 
     asked, left = quote.asked, quote.left_before
     delta = f", δ = {rounded_up(asked.delta)}" if asked.delta else ""
@@ -248,8 +250,9 @@ def price_text(quote: Quote, account: str, aside: str = "") -> str:
     after = f"ε = {rounded_down(quote.left_after.epsilon)} would be left" if quote.admitted else "it would be refused"
     if not quote.admitted and asked.delta > left.delta and asked.epsilon <= left.epsilon:
         after += " because of δ alone: give a smaller --delta (0 where it is not needed), or open the account with a --budget-delta"
+    aside = f" ({spoken(word)})" if word else ""
     return (
-        f"This would cost ε = {rounded_up(asked.epsilon)}{delta} of account '{account}'{aside}, "
+        f"This would cost ε = {rounded_up(asked.epsilon)}{delta}{aside} of account '{account}', "
         f"which has ε = {rounded_down(left.epsilon)}{left_delta} left; {after}."
     )
 
@@ -281,7 +284,7 @@ def paid(model: Any) -> dict[str, Any]:
 
 def paid_lines(model: Any) -> list[str]:
     """The same in sentences."""
-    from sudare.report.numbers import rounded_down
+    from sudare.report.number_formatting import rounded_down
 
     left = f"Account '{model.account.name}' has ε = {rounded_down(model.account.remaining().epsilon)} left."
     clipped = getattr(model, "clipped_", None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sudare.cli.answers import AsJson, answer, progress, reported, write_new_private
+from sudare.cli.command_output import AsJson, answer, progress, reported, write_new_private
 from sudare.cli.inspect import read_release, signature_lines
 from sudare.cli.options import CsvFacts, Encoding, HasHeader, TableFile, TrustedKeys, table_source
 from sudare.errors import InvalidParameter, SudareError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sudare.privacy import Release
     from sudare.report.privacy_card import Signature
     from sudare.schema import Schema
-    from sudare.schema.frame_conversion import Table
+    from sudare.schema.table_from_any_frame import Table
 
 _STAYS: Final = "The combined model is learned from your records without noise: it can never be released. Use it with `sudare predict`."
 

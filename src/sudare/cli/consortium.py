@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sudare.cli.answers import AsJson, DryRun, answer, reported
+from sudare.cli.command_output import AsJson, DryRun, answer, reported
 from sudare.cli.consortium_amendments import adopt, amend, history
 from sudare.cli.consortium_blame import blame
 from sudare.cli.consortium_report import compare, report
@@ -21,7 +21,7 @@ from sudare.consortium.sum_terms import schedule_lines, schedule_values, sums_li
 
 if TYPE_CHECKING:
     from sudare.consortium import Agreement, Budget, Deadlines, SignatureStatus, Sums
-    from sudare.consortium.agreement.membership import NewMember
+    from sudare.consortium.agreement.consortium_setup_steps import NewMember
     from sudare.errors import SudareError
     from sudare.privacy.account_balance import Amount
 
@@ -101,11 +101,20 @@ def new(
         raise AgreementError(f"'{agreement.name}' exists already.", "Choose another name, or edit the file.")
     if not dry_run:
         made.save(agreement)
+    _tell_first_agreement(agreement, made, dry_run, as_json)
+
+
+def _tell_first_agreement(agreement: Path, made: Agreement, dry_run: bool, as_json: bool) -> None:
     values = {"agreement": str(agreement), "digest": made.digest, "tasks": [each.name for each in made.tasks]}
+    answer({**values, "dry_run": dry_run}, as_json, *_lines_of_new(made, agreement, dry_run=dry_run))
+
+
+def _lines_of_new(made: Agreement, agreement: Path, *, dry_run: bool) -> list[str]:
+    """What was written, what its tasks cost, and how members join."""
     told = ", ".join(
         f"{each.name} ({each.kind}, {_cost(*each.cost)})" for each in made.tasks if each.name not in made.run_names
     )
-    lines = [
+    return [
         f"Would write {agreement}." if dry_run else f"Wrote {agreement}.",
         f"Tasks, with what each costs every member at most: {told}.",
         *_plan_lines(made),
@@ -114,7 +123,6 @@ def new(
         if dry_run
         else f"Members join with: sudare consortium join {agreement} --name NAME --folder FOLDER --data FILE --epsilon BUDGET",
     ]
-    answer({**values, "dry_run": dry_run}, as_json, *lines)
 
 
 def _first_agreement(
@@ -127,7 +135,7 @@ def _first_agreement(
 ) -> Agreement:
     """What the options say, checked as if it were read from a file."""
     from sudare.consortium import Agreement, Relay
-    from sudare.consortium.agreement.membership import schedule_from_words, task_from_words
+    from sudare.consortium.agreement.consortium_setup_steps import schedule_from_words, task_from_words
     from sudare.errors import AgreementError
     from sudare.schema import Schema
 
@@ -182,7 +190,7 @@ def join(
 ) -> None:
     """Add this member to an agreement. Makes its key and member.toml where they are not there yet."""
     from sudare.consortium import Agreement, Budget
-    from sudare.consortium.agreement.membership import joined
+    from sudare.consortium.agreement.consortium_setup_steps import joined
     from sudare.privacy.release_file import fingerprint
 
     joining = _joining(name, folder, _source(data, folder, query, has_header, encoding), Budget(epsilon, delta), ledger)
@@ -239,7 +247,7 @@ def sign(
 
     from sudare.consortium import Agreement, Member, Statements, signature_status
     from sudare.consortium.agreement.amendments import check_follows, proposal_path
-    from sudare.consortium.agreement.membership import signed, with_statements_of
+    from sudare.consortium.agreement.consortium_setup_steps import signed, with_statements_of
     from sudare.consortium.tasks.task_costs import check_plannable
 
     own = Member.load(member)
@@ -285,8 +293,8 @@ def check(
 ) -> None:
     """Whether all have signed with keys that count. Ends with exit code 92 if not, and with 94 if a key was revoked."""
     from sudare.consortium import Agreement, Statements, differences, signature_status
+    from sudare.consortium.agreement.consortium_setup_steps import added, with_statements_of
     from sudare.consortium.agreement.differing_fields import mismatch
-    from sudare.consortium.agreement.membership import added, with_statements_of
     from sudare.errors import AgreementMismatch, KeyRevoked
 
     found = Agreement.load(agreement)
@@ -329,7 +337,7 @@ app.command("blame", short_help="Which signed statements about a task's sums con
 
 def _joining(name: str, folder: Path, source: dict[str, str | bool], budget: Budget, ledger: str | None) -> NewMember:
     """What the options say, with paths as the member's own file holds them: relative to its folder."""
-    from sudare.consortium.agreement.membership import LEDGER_FILE, NewMember
+    from sudare.consortium.agreement.consortium_setup_steps import LEDGER_FILE, NewMember
 
     if ledger is None:
         ledger = LEDGER_FILE
@@ -354,7 +362,7 @@ def _source(
 
 def _is_table_address(data: str) -> bool:
     """Whether an address says all: objects in a store, or a database with a table after a blank."""
-    from sudare.frames.addresses import STORES
+    from sudare.frames.table_addresses import STORES
 
     is_object = data.partition("://")[0].lower().rpartition(":")[2] in STORES
     return is_object or " " in data.strip() or data.startswith("env:")
@@ -430,9 +438,9 @@ def _data_lines(joining: NewMember, agreement: Agreement) -> list[str]:
     from sudare.consortium.agreement.member_settings import placed
     from sudare.errors import SudareError
     from sudare.frames import batches
-    from sudare.frames.addresses import is_address
     from sudare.frames.csv_dialects import CsvFile
-    from sudare.schema.frame_conversion import refuse_missing_columns
+    from sudare.frames.table_addresses import is_address
+    from sudare.schema.table_from_any_frame import refuse_missing_columns
 
     given = str(joining.data.get("source", "env:"))
     if given.startswith("env:"):

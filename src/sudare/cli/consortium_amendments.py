@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from sudare.cli.answers import AsJson, DryRun, answer, reported
+from sudare.cli.command_output import AsJson, DryRun, answer, reported
 from sudare.cli.key_files import MemberFile
 from sudare.safe_text import escaped_for_terminal
+
+if TYPE_CHECKING:
+    from sudare.consortium import Agreement
 
 _AgreementFile = Annotated[Path, typer.Argument(metavar="AGREEMENT", help="The agreement (TOML).")]
 
@@ -58,9 +61,9 @@ def amend(
     as_json: AsJson = False,
 ) -> None:
     """Propose the next version of an agreement that is in force, in a file beside it. New members join that file; all of its members sign it."""
-    from sudare.consortium import Agreement, Statements, differences
+    from sudare.consortium import Agreement, Statements
     from sudare.consortium.agreement.amendments import Amendment, amended, proposal_path
-    from sudare.consortium.agreement.membership import schedule_from_words, task_from_words
+    from sudare.consortium.agreement.consortium_setup_steps import schedule_from_words, task_from_words
     from sudare.errors import AgreementError
 
     found, place = Agreement.load(agreement), proposal_path(agreement)
@@ -83,6 +86,14 @@ def amend(
         )
     if not dry_run:
         following.save(place)
+    _tell_proposal(agreement, place, found, following, dry_run, as_json)
+
+
+def _tell_proposal(
+    agreement: Path, place: Path, found: Agreement, following: Agreement, dry_run: bool, as_json: bool
+) -> None:
+    from sudare.consortium import differences
+
     fields = differences(found, following)
     values = {
         "agreement": str(agreement),
@@ -142,7 +153,7 @@ def adopt(
     """Put the proposed version in the agreement's place, if all of its members have signed. A running node does it by itself when no task is under way."""
     from sudare.consortium import Agreement, Member, Statements, keys_in_force
     from sudare.consortium.agreement.amendments import adopt_proposal, proposal_path
-    from sudare.consortium.node_reload import tasks_under_way
+    from sudare.consortium.node_restart_on_change import tasks_under_way
     from sudare.errors import AgreementError, NotApproved
 
     own = None if agreement is not None else Member.load(member)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sudare.cli.answers import AsJson, answer, reported
+from sudare.cli.command_output import AsJson, answer, reported
 from sudare.cli.key_files import MemberFile
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from sudare.cli.answers import AsJson, answer, reported, write_new_text
+from sudare.cli.command_output import AsJson, answer, reported, write_new_text
 from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase
 from sudare.cli.language import spoken_language
+from sudare.safe_text import escaped_for_terminal
 
 
 @reported
@@ -31,7 +32,7 @@ def report(
     from sudare.consortium.agreement.member_settings import Member
     from sudare.consortium.member_report import report_values, signed_report, write_report
     from sudare.consortium.member_report_page import report_page
-    from sudare.report.page import page_html
+    from sudare.report.html_page import page_html
 
     own = Member.load(member)
     values = report_values(own, with_decisions=not for_members)
@@ -65,7 +66,8 @@ def compare(
 ) -> None:
     """What two reports cannot both say truly. Ends with exit code 86 if there is something, with 93 if a key is not the agreement's."""
     from sudare.consortium import Agreement, Statements
-    from sudare.consortium.member_report import contradictions, read_report, signer_problem
+    from sudare.consortium.member_report import read_report, signer_problem
+    from sudare.consortium.report_comparison import compared
     from sudare.errors import IdentityError, StatementsContradict
 
     reports = [read_report(path) for path in (first, second)]
@@ -77,16 +79,21 @@ def compare(
                 raise IdentityError(
                     f"'{path.name}' counts for nobody: {problem}.", "Ask its member by telephone which key signed it."
                 )
-    found = contradictions(reports[0].values, reports[1].values)
+    found, notes = compared(*reports)
     values = {
         "members": [each.values["member"] for each in reports],
         "keys_checked": agreement is not None,
         "contradictions": [each._asdict() for each in found],
+        "notes": notes,
     }
-    unchecked = ["The signatures are whole, but whose keys they are was NOT CHECKED; give --agreement."]
-    names = " and ".join(str(each.values["member"]) for each in reports)
+    unchecked = [
+        "The reports were checked against the agreements in them, but whether those are yours was NOT CHECKED; give --agreement."
+    ]
+    names = escaped_for_terminal(" and ".join(str(each.values["member"]) for each in reports))
     lines = [
-        *(f"{each.about}: {each.text}." for each in found),
+        # Names in a report are whatever its sender wrote, and none may begin a line of ours.
+        *(escaped_for_terminal(f"{each.about}: {each.text}.") for each in found),
+        *(escaped_for_terminal(f"note: {each}.") for each in notes),
         *([] if found else [f"Nothing in the reports of {names} contradicts the other."]),
         *([] if agreement is not None else unchecked),
     ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sudare.cli.answers import AsJson, answer, progress, reported
+from sudare.cli.command_output import AsJson, answer, progress, reported
 from sudare.cli.inspect import signature_lines
 from sudare.cli.options import TrustedKeys
+from sudare.cli.plot_files import check_picture, draw
 from sudare.cli.reconstruct import ReleaseFile, perturbed_table
 from sudare.errors import InvalidParameter
 
@@ -30,20 +32,28 @@ def crosstab(
     first_edges: Annotated[str | None, typer.Option("--first-edges", metavar="EDGES_OF_A", help=_EDGES_HELP)] = None,
     second_edges: Annotated[str | None, typer.Option("--second-edges", metavar="EDGES_OF_B", help=_EDGES_HELP)] = None,
     method: Annotated[
-        str | None,
+        str,
         typer.Option(
             "--method",
-            help="Two categories: likelihood (the default), shrinkage or inversion. Two numbers: auto (the default), bayes or mixture.",
+            help="Besides auto, two categories have likelihood, shrinkage and inversion, two numbers bayes and mixture, and one of each bayes.",
         ),
+    ] = "auto",
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the table into a PNG or SVG file.")
     ] = None,
     trusted: TrustedKeys = None,
     as_json: AsJson = False,
 ) -> None:
     """Reconstruct how often each pair of values of two columns occurs. It is computed from the release alone, so it costs nothing."""
+    check_picture(plot)
     table, signature = perturbed_table(file, trusted)
     with progress(as_json) as tell:
         tell(f"reconstructing {first} × {second}")
         found = _cross_table(table, first, second, bins, (first_edges, second_edges), method)
+    if plot is not None:
+        from sudare.reconstruction.plots import cross_table_panel
+
+        draw(cross_table_panel(found, first, second), file=plot)
     statement = table.statement()
     answer(
         {"file": str(file), "signature": signature, "first": first, "second": second, **found.to_dict(),
@@ -61,11 +71,16 @@ def _cross_table(
     second: str,
     bins: int,
     edges: tuple[str | None, str | None],
-    method: str | None,
+    method: str,
 ) -> CrossTable:
     from sudare.reconstruction import CrossTable
 
     pair = table.perturbation(first), table.perturbation(second)
+    if table.is_sampled:
+        raise InvalidParameter(
+            "Every row answers one column only: how two columns go together is not in this release.",
+            "Ask for records that were perturbed without --one-column.",
+        )
     if first == second:
         raise InvalidParameter("A cross table needs two different columns.", "Name two.")
     rows, columns = (_edges(perturbation, bins, text) for perturbation, text in zip(pair, edges, strict=True))
@@ -95,20 +110,25 @@ def _edges(perturbation: object, bins: int, text: str | None) -> list[float] | N
 
 def _lines(found: CrossTable, first: str, second: str) -> list[str]:
     """One line a value of the first column; long ones are not cut, as a table on the terminal would be."""
-    names, headings = ([_label(value) for value in values] for values in found.values_)
+    from sudare.reconstruction.cross_tables import value_text
+
+    names, headings = ([value_text(value) for value in values] for values in found.values_)
     width = max(len(first), *map(len, names))
-    widths = [max(6, len(heading)) for heading in headings]
-    lines = [
-        "  ".join([f"{first:<{width}}", *(f"{text:>{size}}" for text, size in zip(headings, widths, strict=True))])
+    cells = [
+        [f"{share:.4f} ± {error:.4f}" for share, error in zip(shares, errors, strict=True)]
+        for shares, errors in zip(found.probabilities_, found.standard_errors_, strict=True)
     ]
-    for name, shares in zip(names, found.probabilities_, strict=True):
-        cells = [f"{share:{size}.4f}" for share, size in zip(shares, widths, strict=True)]
-        lines.append("  ".join([f"{name:<{width}}", *cells]))
-    return [f"{first} (lines) by {second}, shares of all {found.n_records_:,} records", *lines]
-
-
-def _label(value: Any) -> str:
-    from sudare.reconstruction.cross_tables import Interval
-    from sudare.schema.columns import level_text
-
-    return str(value) if isinstance(value, Interval) else level_text(value)
+    widths = [
+        max(len(heading), *map(len, column)) for heading, column in zip(headings, zip(*cells, strict=True), strict=True)
+    ]
+    lines = [
+        "  ".join([f"{name:<{width}}", *(f"{text:>{size}}" for text, size in zip(texts, widths, strict=True))])
+        for name, texts in zip([first, *names], [headings, *cells], strict=True)
+    ]
+    test = found.independence_
+    return [
+        f"{first} (lines) by {second}, shares of all {found.n_records_:,} records ± what the noise does to an unbiased share",
+        *lines,
+        f"Independent of each other: p = {test.p_value:.2g} (chi-square {test.statistic:.1f}, {test.degrees_of_freedom} degrees of freedom; "
+        "for rows of different persons).",
+    ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.cells import cell_len
 
-from sudare.cli.answers import AsJson, answer, progress, reported
+from sudare.cli.command_output import AsJson, answer, progress, reported
 from sudare.cli.language import spoken, spoken_language
 
 if TYPE_CHECKING:

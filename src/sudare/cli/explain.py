@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from sudare.cli.answers import AsJson, answer, reported
+from sudare.cli.command_output import AsJson, answer, reported
 from sudare.cli.language import spoken_language
 from sudare.errors import SudareError, UnknownName, every_error
 from sudare.glossary import TERMS, Term
@@ -70,8 +70,8 @@ def _term(what: str) -> Term:
     names = [name for term in TERMS for name in (term.name, term.japanese)] + [e.__name__ for e in every_error()]
     near = difflib.get_close_matches(what, names, n=3, cutoff=0.5)
     near += [term.japanese for term in TERMS if term.japanese in what and term.japanese not in near]
-    words = ", ".join(f"{term.name} ({term.japanese})" for term in TERMS)
+    words = ", ".join(f"'{term.name}' ({term.japanese})" for term in TERMS)
     raise UnknownName(
         "No error, exit code or word of sudare is called that.",
-        f"Did you mean {', '.join(near)}?" if near else f"Words are: {words}.",
+        f"Did you mean {', '.join(map(repr, near))}?" if near else f"Words are: {words}.",
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sudare.cli.answers import AsJson, answer, progress, reported, write_new_private
+from sudare.cli.command_output import AsJson, answer, progress, reported, write_new_private
 from sudare.cli.inspect import read_release, signature_lines
 from sudare.cli.options import TrustedKeys
 from sudare.errors import InvalidParameter
@@ -34,7 +35,7 @@ def export(
 
     if onnx is None and mlflow is None:
         raise InvalidParameter("Nothing is to be written.", "Give --onnx FILE, --mlflow DIR, or both.")
-    if mlflow is not None and mlflow.exists():
+    if mlflow is not None and os.path.lexists(mlflow):
         raise InvalidParameter(f"'{mlflow}' exists already.", "Choose a new folder.")
     release, signature = read_release(file, trusted)
     with progress(as_json) as tell:

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sudare.cli import charged_commands as paying
-from sudare.cli.answers import answer, progress, reported, tell_error
+from sudare.cli.command_output import answer, progress, reported, tell_error
 from sudare.cli.option_names_in_errors import ASKED
 from sudare.cli.options import (
     AccountOrTableName,
@@ -23,7 +23,7 @@ from sudare.cli.options import (
 )
 from sudare.requests.catalogue import KINDS, Field, Kind
 from sudare.requests.declared_parameters import FieldType
-from sudare.requests.field_words import WORDS
+from sudare.requests.parameter_help import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # Records that leave one by one, or as a table of nobody, have commands of their own.
 FITTED: Final = tuple(name for name in KINDS if name not in ("perturbation", "synthesis"))
+# What others call a kind: with δ > 0 the shapes of an additive model are boosted.
+OTHER_NAMES: Final = {"boosted": "additive"}
 _TYPES: Final[Mapping[FieldType, Any]] = {
     FieldType.NUMBER: float,
     FieldType.WHOLE: int,
@@ -85,7 +87,8 @@ class FitGroup(TyperGroup):
         return list(FITTED)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a kind; None where there is no such kind."""
+        """The command of a kind, by its name or another one; None where there is no such kind."""
+        cmd_name = OTHER_NAMES.get(cmd_name, cmd_name)
         if cmd_name not in FITTED:
             return None
         if cmd_name not in self._made:
@@ -95,7 +98,9 @@ class FitGroup(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the kinds with their titles, without importing any learner."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, KINDS[name].title) for name in FITTED])
+            others = {name: other for other, name in OTHER_NAMES.items()}
+            shown = [(f"{name}, {others[name]}" if name in others else name, KINDS[name].title) for name in FITTED]
+            formatter.write_dl(shown)
 
 
 app = typer.Typer(
@@ -124,6 +129,16 @@ def _function(kind: Kind) -> Any:
     return run
 
 
+_NO_SLICES: Final = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slice",
+        metavar="COLUMN=VALUE",
+        help="Not for this kind: slices are of accounts for added and removed records. Whoever gives it is told so.",
+    ),
+]
+
+
 def _of_kind(function: Any, kind: Kind) -> Any:
     """The function for this kind, with the kind's fields as options in place of its `asked`."""
 
@@ -131,9 +146,12 @@ def _of_kind(function: Any, kind: Kind) -> Any:
         asked = {each.name: given.pop(_variable(each)) for each in kind.fields}
         function(kind, asked=asked, **given)
 
-    own = inspect.signature(function, eval_str=True).parameters
+    own = dict(inspect.signature(function, eval_str=True).parameters)
     places = [own["table"], own["schema"]]
     fields = [_parameter(each) for each in kind.fields]
+    if not _takes(kind, "neighbours"):
+        # A slice can be taken only where records are added and removed.
+        own["slices"] = own["slices"].replace(annotation=_NO_SLICES)
     held = ["account", "slices", *(name for name in ("cluster", "checkpoint") if _takes(kind, name))]
     ordered = [
         *places, *sorted(fields, key=lambda each: each.default is not inspect.Parameter.empty),
@@ -234,7 +252,7 @@ def _is_text(value: object) -> bool:
 
 
 def _tell_price(kind: Kind, model: Any, source: object, neighbours: str, as_json: bool) -> None:
-    from sudare.frames import batches, row_count
+    from sudare.frames.person_rows import used_row_count
     from sudare.report import strength_of
     from sudare.requests.expected_error import expected_errors
 
@@ -250,10 +268,8 @@ def _tell_price(kind: Kind, model: Any, source: object, neighbours: str, as_json
         quote = model.price(source)
         word = strength_of(*quote.asked).word
         values = paying.quoted(quote, payer.name)
-        lines = [paying.price_text(quote, payer.name, f" ({word})"), *paying.relation_lines(payer, neighbours)]
-    counted = row_count(source)
-    rows = sum(len(batch) for batch in batches(source)) if counted is None else counted
-    errors = expected_errors(kind.name, model, rows)
+        lines = [paying.price_text(quote, payer.name, word), *paying.relation_lines(payer, neighbours)]
+    errors = expected_errors(kind.name, model, used_row_count(source, model.schema))
     answer(
         {"dry_run": True, **values, "strength": word, "expected_errors": [error.to_dict() for error in errors]},
         as_json, *lines, *_error_lines(errors), "Dry run: nothing was computed, charged or written.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sudare.cli.answers import AsJson, answer, reported
+from sudare.cli.command_output import AsJson, answer, reported
 from sudare.cli.language import spoken_language
 from sudare.cli.options import TrustedKeys
 from sudare.errors import InvalidParameter, ReleaseMalformed
@@ -72,9 +72,9 @@ def inspect(
 
 def _write_dossier(release: Release, signature: Signature, folder: Path, about: Path | None, as_json: bool) -> None:
     """Write the dossier, and say what is in it and what a person has still to fill in."""
+    from sudare.dossier.facts_from_release import facts_of
     from sudare.dossier.folder import write_dossier
     from sudare.dossier.registry_entry import Publication
-    from sudare.dossier.release_facts import facts_of
 
     facts = facts_of(release, signature)
     publication = Publication() if about is None else Publication.of(_document(about))

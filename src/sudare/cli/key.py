@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sudare.cli.answers import AsJson, DryRun, answer, reported, write_new_text
+from sudare.cli.command_output import AsJson, DryRun, answer, reported, write_new_text
 from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase
 
 app = typer.Typer(help="Make, show, rotate and revoke a member's key.", no_args_is_help=True)
@@ -62,7 +62,7 @@ def rotate(
 ) -> None:
     """Make a new key in place of the old one, which signs that the new one follows it. The agreement need not be signed again."""
     from sudare.consortium import Member
-    from sudare.consortium.agreement.membership import rotated
+    from sudare.consortium.agreement.consortium_setup_steps import rotated
     from sudare.consortium.agreement.signed_statements import statements_path
 
     own = Member.load(member)
@@ -108,7 +108,7 @@ def revoke(
 ) -> None:
     """Say that a key no longer counts, from now on and for ever: your own at once, another member's if enough say so."""
     from sudare.consortium import Identity, Member, signature_status
-    from sudare.consortium.agreement.membership import revoked
+    from sudare.consortium.agreement.consortium_setup_steps import revoked
     from sudare.consortium.agreement.signed_statements import statements_path
 
     own = Member.load(member)

@@ -89,9 +89,13 @@ def spoken(text: str) -> str:
     return translated(text, spoken_language())
 
 
+class ToldTable(Table):
+    """A table whose texts are in that language already; its headings and cells may be names."""
+
+
 def spoken_table(table: Table) -> Table:
     """The table with its headings, title and sentences in that language; single words in cells may be names and stay."""
-    if spoken_language() != "en":
+    if spoken_language() != "en" and not isinstance(table, ToldTable):
         for column in table.columns:
             column.header = _spoken_cell(column.header, words=True)
             column._cells = [_spoken_cell(cell, words=False) for cell in column._cells]

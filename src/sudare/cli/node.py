@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import datetime
 import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sudare.cli.answers import AsJson, answer, reported
+from sudare.cli.command_output import AsJson, answer, reported
 from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase
+from sudare.cli.stop_signals import StopSignals
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
     from sudare.consortium.agreement.member_settings import Member
     from sudare.consortium.event_log import EventLog
     from sudare.consortium.node import Node
-    from sudare.consortium.node_reload import NodeReload
+    from sudare.consortium.node_restart_on_change import NodeReload
     from sudare.errors import SudareError
 
 Kit = Annotated[
@@ -58,34 +57,57 @@ def node(
 
     New versions of the agreement, keys, certificates and settings are taken while it runs, once no task is under way.
     """
-    from sudare.consortium.node_reload import NodeReload, adopt_following_version
+    from sudare.consortium.node_restart_on_change import NodeReload
+    from sudare.consortium.relay_failover import RelayFailover, answers_at
     from sudare.errors import ConsortiumError
 
-    phrase = cache(lambda: passphrase(passphrase_file, "Passphrase of the member's key"))
+    stop = StopSignals()
+    phrase = cache(lambda: _asked_phrase(stop, passphrase_file, "Passphrase of the member's key"))
+    relays = RelayFailover(())
 
     def settings() -> Member:
-        return _member(member, kit, relay, health_port)
+        nonlocal relays
+        own = _member(member, kit, relay, health_port)
+        if own.transport.relays != relays.addresses:
+            relays = RelayFailover(own.transport.relays, partial(answers_at, kit=own.transport.kit))
+        return own if len(relays.addresses) < 2 else _at_relay(own, relays.address)
 
     unfinished: list[str] = []
     running = None
     try:
-        _interrupt_at_sigterm()
-        while True:
-            with _started(settings(), phrase, log, reload_of=lambda own: NodeReload(own, member, settings)) as running:
-                if running is None:
-                    raise ConsortiumError("A node of this member is already running.", "Stop it first, or let it work.")
-                running.run(unfinished, stay=True)
-            unfinished = [name for name, each in running.task_runs.items() if not each.is_over]
-            if running.renewed_for == "agreement":
-                taken = adopt_following_version(running.member, running.agreement)
-                _say(f"version {taken.version} of the agreement ({taken.digest[:12]}) is in force and taken")
-            else:
-                _say(
-                    f"beginning anew: {'a key was' if running.renewed_for == 'keys' else 'settings or certificates were'} changed"
-                )
+        with stop:
+            while True:
+                with _started(
+                    settings(), phrase, log, stop, reload_of=lambda own: NodeReload(own, member, settings)
+                ) as running:
+                    if running is None:
+                        raise ConsortiumError(
+                            "A node of this member is already running.", "Stop it first, or let it work."
+                        )
+                    running.failover = relays if len(relays.addresses) > 1 else None
+                    running.run(unfinished, stay=True)
+                unfinished = _taken_over(running)
     except KeyboardInterrupt:
         _say("stopped; what was begun goes on when the node is started again")
         _end_now_if_busy(running, 0)
+
+
+def _taken_over(ended: Node) -> list[str]:
+    """The tasks that the next life of a node goes on with, after what this one has ended for was done and told."""
+    from sudare.consortium.node_restart_on_change import adopt_following_version
+
+    unfinished = [name for name, each in ended.task_runs.items() if not each.is_over]
+    if ended.renewed_for == "agreement":
+        taken = adopt_following_version(ended.member, ended.agreement)
+        _say(f"version {taken.version} of the agreement ({taken.digest[:12]}) is in force and taken")
+        return [name for name in unfinished if name in {task.name for task in taken.tasks}]
+    if ended.renewed_for == "relay":
+        _say("beginning anew at another relay")
+    else:
+        _say(
+            f"beginning anew: {'a key was' if ended.renewed_for == 'keys' else 'settings or certificates were'} changed"
+        )
+    return unfinished
 
 
 @reported
@@ -114,7 +136,8 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a task of the agreement with the other members and wait for its end. A node that is running here does the work."""
-    from sudare.errors import NotConnected
+    from sudare.consortium.relay_failover import answers_at, first_answering
+    from sudare.errors import InvalidParameter, NotConnected
     from sudare.frames import column_types
 
     own = _member(member, kit, relay, None)
@@ -123,19 +146,25 @@ def run(
     if cancel:
         _cancel(own, task, as_json)
         return
+    if agreement.time_of(task, datetime.datetime.now(datetime.UTC).date()) == "early":
+        raise InvalidParameter(
+            f"The day of run '{task}' has not come, so no member begins it.", "Its name ends with it (UTC)."
+        )
     if not withdraw:
         # Before the others wait for it: records that cannot be opened would stop the task at all of them.
         column_types(own.source(), agreement.schema.source_columns)
     if approve is not None:
         _approve_unless_done(own, task, approve)
+    if own.transport.other_relays:
+        own = _at_relay(own, first_answering(own.transport.relays, partial(answers_at, kit=own.transport.kit)))
     seconds = agreement.deadlines.task_seconds if wait_seconds is None else wait_seconds
-    phrase = cache(lambda: passphrase(passphrase_file, f"Passphrase of {own.key_path.name}"))
+    stop = StopSignals()
+    phrase = cache(lambda: _asked_phrase(stop, passphrase_file, f"Passphrase of {own.key_path.name}"))
     running = None
     try:
-        _interrupt_at_sigterm()
-        with _started(own, phrase, log) as running:
+        with stop, _started(own, phrase, log, stop) as running:
             if running is None:
-                found = _asked(own, task, seconds, withdraw)
+                found = _asked(own, task, seconds, withdraw, stop)
             else:
                 running.ask(task, withdraw=withdraw)
                 running.run(most_seconds=seconds)
@@ -149,7 +178,7 @@ def run(
 
 def _cancel(own: Member, task: str, as_json: bool) -> None:
     """Leave the request for the node that runs here. Raise ConsortiumError where none does."""
-    from sudare.consortium.node_request_files import ask_running_node, present_members
+    from sudare.consortium.node_control_files import ask_running_node, present_members
     from sudare.errors import ConsortiumError
 
     if present_members(own) is None:
@@ -201,7 +230,7 @@ def _told_by_node(task: str, noted: str) -> SudareError:
 
 
 def _values(running: Node, task: str) -> dict[str, Any]:
-    from sudare.consortium.node_request_files import states_of
+    from sudare.consortium.node_control_files import states_of
 
     return {
         **states_of(running.member).get(task, {"state": "unknown", "files": []}),
@@ -209,9 +238,9 @@ def _values(running: Node, task: str) -> dict[str, Any]:
     }
 
 
-def _asked(own: Member, task: str, seconds: float, withdraw: bool) -> dict[str, Any]:
-    """Let the node that runs in this folder do it, and wait."""
-    from sudare.consortium.node_request_files import ask_running_node, states_of
+def _asked(own: Member, task: str, seconds: float, withdraw: bool, stop: StopSignals) -> dict[str, Any]:
+    """Let the node that runs in this folder do it, and wait. Raise KeyboardInterrupt where this process is told to stop."""
+    from sudare.consortium.node_control_files import ask_running_node, states_of
 
     ask_running_node(own, task, withdraw=withdraw)
     time.sleep(1.0)
@@ -220,8 +249,15 @@ def _asked(own: Member, task: str, seconds: float, withdraw: bool) -> dict[str, 
         found: dict[str, Any] = states_of(own).get(task, {"state": "asked for"})
         if found["state"] in ("finished", "failed", "denied"):
             break
+        stop.check()
         time.sleep(0.5)
     return found
+
+
+def _asked_phrase(stop: StopSignals, path: Path | None, prompt: str) -> bytes:
+    """The passphrase. Raise KeyboardInterrupt where the process is told to stop meanwhile."""
+    with stop.prompting():
+        return passphrase(path, prompt)
 
 
 def _member(path: Path, kit: Path | None, relay: str | None, health_port: int | None) -> Member:
@@ -234,9 +270,15 @@ def _member(path: Path, kit: Path | None, relay: str | None, health_port: int | 
         settings,
         kit=settings.kit if kit is None else kit,
         relay=settings.relay if relay is None else relay,
+        other_relays=settings.other_relays if relay is None else (),
         health_port=settings.health_port if health_port is None else health_port,
     )
     return replace(own, transport=settings)
+
+
+def _at_relay(own: Member, address: str) -> Member:
+    """The member with this relay in use. The list stays as it is in the file."""
+    return replace(own, transport=replace(own.transport, relay=address))
 
 
 @contextmanager
@@ -244,11 +286,13 @@ def _started(
     own: Member,
     phrase: Callable[[], bytes],
     log: Path | None,
+    stop: StopSignals,
     reload_of: Callable[[Member], NodeReload] | None = None,
 ) -> Iterator[Node | None]:
     """The node, connected; None if another process of this member is running."""
     from sudare.consortium.health_endpoint import HealthEndpoint
-    from sudare.consortium.node import Node, talking_names, transport_of
+    from sudare.consortium.node import Node
+    from sudare.consortium.node_connection import talking_names, transport_of
     from sudare.consortium.node_metrics import node_metrics
     from sudare.files import held_alone, make_private_folder
 
@@ -264,6 +308,7 @@ def _started(
         try:
             reload = None if reload_of is None else reload_of(own)
             started = Node(own, identity, transport, _event_log(own, log, stack), _say, reload=reload)
+            started.check_stop = stop.check
             port = own.transport.health_port
             health = None if port is None else HealthEndpoint(port, started.health, lambda: node_metrics(started))
             _say(f"connecting to {own.transport.relay} as '{own.name}' (outbound only)")
@@ -287,12 +332,6 @@ def _event_log(own: Member, path: Path | None, stack: ExitStack) -> EventLog:
     stack.callback(notifier.close)
     notifier.log = EventLog(stream, own.name, [notifier.hear])
     return notifier.log
-
-
-def _interrupt_at_sigterm() -> None:
-    """Let SIGTERM do what Ctrl-C does; service managers and containers send it, and in a container nothing at all would happen without a handler."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _end_now_if_busy(running: Node | None, exit_code: int) -> None:

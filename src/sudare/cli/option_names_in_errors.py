@@ -30,10 +30,11 @@ def options_by_parameter(command: Callable[..., Any]) -> dict[str, str]:
 
 def with_option_names(text: str, options: Mapping[str, str]) -> str:
     """The text with options in place of parameters, where it is plain that one is meant: `by=`, "epsilon must be", `mean_of`."""
-    said = text.replace("schema=Schema.load(…)", "--schema FILE")
+    # What is written in Python stays what it is.
+    pieces = re.split(r"(CsvFile\([^)]*\))", text.replace("schema=Schema.load(…)", "--schema FILE"))
     for name, option in options.items():
-        said = _with_option(said, name, option)
-    return said
+        pieces[::2] = [_with_option(piece, name, option) for piece in pieces[::2]]
+    return "".join(pieces)
 
 
 def _with_option(text: str, name: str, option: str) -> str:

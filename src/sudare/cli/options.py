@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def table_place(table: str) -> str | Path:
     """Where a table is: an address as text, anything else as a path."""
-    from sudare.frames.addresses import is_address
+    from sudare.frames.table_addresses import is_address
 
     return table if is_address(table) else Path(table)
 
@@ -33,8 +33,8 @@ def table_source(
 def table_name(table: str) -> str:
     """What a table is called: its file, folder, or table in a database. An address may hold a password before that."""
     from sudare.errors import SourceUnreadable
-    from sudare.frames.addresses import parsed
     from sudare.frames.databases import SqlSource
+    from sudare.frames.table_addresses import parsed
 
     try:
         place = parsed(table)

@@ -6,13 +6,15 @@ import getpass
 import re
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sudare.cli.answers import AsJson, DryRun, answer, note, reported
+from sudare.cli.command_output import AsJson, DryRun, answer, note, reported
+from sudare.cli.language import spoken
 
 if TYPE_CHECKING:
     from sudare.web.settings import PageSettings
@@ -71,12 +73,12 @@ def page(
     optional_package("uvicorn", problem, remedy)
     optional_package("python_multipart", problem, remedy)
     chosen = _settings(settings, ledger=ledger, releases=releases, schemas=schemas, tables=table, port=port)
-    problems = _problems(chosen)
+    problems, told = _problems(chosen), _problems(chosen, spoken).values()
     if dry_run:
         values = {**_told(chosen), "problems": problems, "dry_run": True}
-        answer(values, as_json, _summary(chosen), *problems.values(), "Dry run: nothing was started.")
+        answer(values, as_json, _summary(chosen), *told, "Dry run: nothing was started.")
         return
-    for line in problems.values():
+    for line in told:
         note(line)
     _serve(chosen, log, as_json)
 
@@ -108,15 +110,16 @@ def _settings(file: Path | None, **given: Any) -> PageSettings:
     return PageSettings(owner=_owner(), tables=named, **changes)
 
 
-def _problems(settings: PageSettings) -> dict[str, str]:
-    """By table, what is wrong with it, in a line. Raise an error where a key does not open."""
+def _problems(settings: PageSettings, said: Callable[[str], str] = str) -> dict[str, str]:
+    """By table, what is wrong with it, in a line, of which `said` says the parts. Raise an error where a key does not open."""
     from sudare.web.start_checks import check_keys, table_problems
 
     check_keys(settings)
-    return {
-        name: f"Table '{name}' cannot be asked about now: {error.problem} {error.remedy}"
-        for name, error in table_problems(settings).items()
-    }
+    found = {}
+    for name, error in table_problems(settings).items():
+        refused = f"Table '{name}' cannot be asked about now"
+        found[name] = f"{said(refused)}: {said(error.problem)} {said(error.remedy)}"
+    return found
 
 
 def _owner() -> str:

@@ -10,7 +10,7 @@ import typer
 
 from sudare.cli import charged_commands as paying
 from sudare.cli import options
-from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, progress, reported
+from sudare.cli.command_output import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, progress, reported
 from sudare.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -29,6 +29,13 @@ def perturb(
     n_records: Annotated[
         int | None, typer.Option("--n-records", help="Among how many rows k holds; all of them without this.")
     ] = None,
+    one_column: Annotated[
+        bool,
+        typer.Option(
+            "--one-column",
+            help="Every record answers one column, drawn at random, with the whole ε; how columns go together is then not told.",
+        ),
+    ] = False,
     split: Annotated[
         list[str] | None,
         typer.Option(
@@ -61,7 +68,7 @@ def perturb(
     declared, source = Schema.load(schema), options.table_source(table, has_header, encoding, csv)
     weights = {name: _number(name, weight) for name, weight in _pairs("--split", split).items()}
     asked: dict[str, Any] = {
-        "k": k, "epsilon": epsilon, "n_records": n_records,
+        "k": k, "epsilon": epsilon, "n_records": n_records, "one_column": one_column,
         "split": weights or None, "methods": _pairs("--method", methods) or None,
     }  # fmt: skip
     signing = None if dry_run else paying.ready_to_sign(output, key)
@@ -130,11 +137,14 @@ def _facts(plan: RecordPlan) -> dict[str, Any]:
 
 def _lines(plan: RecordPlan) -> list[str]:
     """How ε is split, one line a column."""
-    from sudare.report.numbers import nearest
+    from sudare.perturbation.one_column_per_record import AnsweredColumn
+    from sudare.report.number_formatting import nearest
 
     width = max(map(len, plan.perturbations))
     lines = []
     for name, facts in _facts(plan).items():
+        if facts["kind"] == AnsweredColumn.kind:
+            continue
         shown = ", ".join(
             f"{fact.replace('_', ' ')} {nearest(value)}"
             for fact, value in facts.items()

@@ -16,18 +16,23 @@ def check_picture(file: Path | None) -> None:
         raise InvalidParameter("A plot is a .png or a .svg file.", "Name it so.")
 
 
-def draw(*panels: Any, file: Path, columns: int = 1, replace: bool = False) -> None:
+def draw(*panels: Any, file: Path, columns: int = 1, replace: bool = False, panel_inches: float | None = None) -> None:
     """Draw panels in rows of so many columns into a PNG or SVG file: a new one, unless it may be replaced."""
-    from sudare.cli.answers import note
+    from sudare.cli.command_output import note
     from sudare.cli.language import spoken_language
     from sudare.report import rendered
     from sudare.report.fonts import missing_font_note
+    from sudare.report.plots import PANEL_HEIGHT_INCHES
 
     language = spoken_language()
     note(missing_font_note(language))
     try:
         with file.open("wb" if replace else "xb") as image:
             form: Literal["png", "svg"] = "png" if file.suffix == ".png" else "svg"
-            image.write(rendered(panels, form, columns=columns, language=language))
+            image.write(
+                rendered(
+                    panels, form, columns=columns, language=language, panel_inches=panel_inches or PANEL_HEIGHT_INCHES
+                )
+            )  # fmt: skip
     except OSError as error:
         raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --plot.") from None

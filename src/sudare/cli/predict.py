@@ -7,18 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from rich.text import Text
 
-from sudare.cli.answers import AsJson, answer, progress, reported
+from sudare.cli.command_output import AsJson, answer, progress, reported
 from sudare.cli.inspect import read_release, signature_lines
+from sudare.cli.language import ToldTable, spoken
 from sudare.cli.options import CsvFacts, Encoding, HasHeader, TableFile, TrustedKeys, table_source
-from sudare.cli.row_files import check_rows_output, write_rows
+from sudare.cli.per_row_output_files import check_rows_output, write_rows
 from sudare.errors import InvalidParameter, SourceUnreadable
+from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
     from sudare.schema import Schema
 
 _STAYS: Final = "Predictions are about single records and stay with you: they are no release."
 _SHOWN: Final = 10
+_PROBABILITY: Final = "probability_"
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,13 @@ def predict(
     Columns are read by the schema that the release carries. Predictions are for whoever has the records; they are no release.
     """
     check_rows_output(output)
+    keep = _kept(keep or [])
     predictor = opened_predictor(file, trusted)
     if proba and not hasattr(predictor.model, "predict_proba"):
         raise InvalidParameter(f"A {predictor.learner} tells no probabilities.", "Leave --proba out.")
     with progress(as_json) as tell:
         tell("predicting")
-        columns = _predicted(predictor, table_source(table, has_header, encoding, csv), proba, keep or [])
+        columns = _predicted(predictor, table_source(table, has_header, encoding, csv), proba, keep)
     if output is not None:
         write_rows(output, columns)
     rows = len(columns["row"])
@@ -73,8 +78,19 @@ def predict(
         "output": None if output is None else str(output), "release": False,
         "predictions": columns if output is None else None,
     }  # fmt: skip
-    shown = [f"Wrote {output}; only you can read it."] if output is not None else _lines(columns)
+    shown = [f"Wrote {output}; only you can read it."] if output is not None else _lines(columns, keep)
     answer(values, as_json, f"{rows:,} rows.", *shown, _STAYS, *signature_lines(predictor.signature))
+
+
+def _kept(names: list[str]) -> list[str]:
+    """The columns to write along, each once. Raise InvalidParameter where one is called like a column of the result."""
+    taken = [name for name in names if name in ("row", "prediction") or name.startswith(_PROBABILITY)]
+    if taken:
+        raise InvalidParameter(
+            "--keep: the result has columns 'row', 'prediction' and 'probability_…' of its own.",
+            "Rename the column of the table.",
+        )
+    return list(dict.fromkeys(names))
 
 
 def opened_predictor(file: Path, trusted: list[Path] | None) -> Predictor:
@@ -119,18 +135,31 @@ def _predicted(predictor: Predictor, source: object, proba: bool, keep: list[str
         columns["prediction"] += found.tolist()
         if proba:
             for label, chances in zip(predictor.model.classes_, predictor.model.predict_proba(rows).T, strict=True):
-                columns.setdefault(f"probability_{label}", []).extend(chances.tolist())
+                columns.setdefault(f"{_PROBABILITY}{label}", []).extend(chances.tolist())
     return columns
 
 
-def _lines(columns: dict[str, Any]) -> list[str]:
+def _lines(columns: dict[str, Any], keep: list[str]) -> list[Any]:
+    """The first rows as a table with headings in the reader's language, and how many more there are."""
+    shown = ToldTable(box=None, pad_edge=False)
+    for name in columns:
+        shown.add_column(Text(escaped_for_terminal(name if name in keep else _heading(name))), overflow="fold")
     rows = list(zip(*(values[:_SHOWN] for values in columns.values()), strict=True))
+    for row in rows:
+        shown.add_row(*(Text(_cell(value)) for value in row))
     more = len(columns["row"]) - len(rows)
-    written = ["  ".join(columns), *("  ".join(_cell(value) for value in row) for row in rows)]
-    return [*written, *([f"… and {more:,} more; write them with --output FILE."] if more else [])]
+    return [shown, *([f"… and {more:,} more; write them with --output FILE."] if more else [])]
+
+
+def _heading(name: str) -> str:
+    """What stands above a column of the result, which files call by its name."""
+    if name.startswith(_PROBABILITY):
+        label = name.removeprefix(_PROBABILITY)
+        return spoken(f"probability of '{label}'")
+    return spoken("row number" if name == "row" else "predicted")
 
 
 def _cell(value: object) -> str:
-    from sudare.report.numbers import six_digits
+    from sudare.report.number_formatting import six_digits
 
-    return six_digits(value) if isinstance(value, float) else str(value)
+    return six_digits(value) if isinstance(value, float) else escaped_for_terminal(str(value))

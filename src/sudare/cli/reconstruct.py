@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sudare.cli.answers import AsJson, answer, progress, reported
+from sudare.cli.command_output import AsJson, answer, progress, reported
 from sudare.cli.inspect import read_release, signature_lines
 from sudare.cli.options import TrustedKeys
 from sudare.cli.plot_files import check_picture, draw
@@ -122,7 +122,7 @@ def _of_categories(
     options: dict[str, Any] = {} if method is None else {"method": method}
     found: CategoricalReconstruction = CategoricalReconstruction(perturbation, **options).fit(table.column(column))
     labels = [level_text(value) for value in found.values_]
-    ticked = perturbation.ticks(perturbation.unpacked(table.stored[column])).mean(axis=0)
+    ticked = perturbation.ticks(perturbation.unpacked(table.outputs(column))).mean(axis=0)
     panel = compared_bars(
         labels,
         (ticked / ticked.sum()).tolist(),
@@ -174,7 +174,7 @@ def _listed(limits: Any) -> list[float] | None:
 
 
 def _number_lines(values: dict[str, Any]) -> list[str]:
-    from sudare.report.numbers import nearest
+    from sudare.report.number_formatting import nearest
 
     band = values["band"]
     limits = (

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sudare.cli.answers import AsJson, answer, reported
+from sudare.cli.command_output import AsJson, answer, reported
 from sudare.cli.key_files import PassphraseFile, passphrase
 from sudare.cli.options import SigningKey
+from sudare.cli.stop_signals import StopSignals
 from sudare.consortium.certificate_expiry import expiry_lines
 from sudare.safe_text import escaped_for_terminal
 
@@ -78,11 +77,11 @@ def relay(
             "A relay that collects sums needs the key that the agreement names.", "Give --key, or no --agreement."
         )
     # What is refused is refused before anybody connects.
-    with _collecting(kit, agreement, key, state, log, passphrase_file) as collecting:
+    with _collecting(kit, agreement, key, state, log, passphrase_file) as collecting, StopSignals() as stop:
         running = FlareRelay(kit, listen)
         running.start()
         try:
-            _serve(running, kit, listen, health_port, collecting)
+            _serve(running, kit, listen, health_port, collecting, stop)
         finally:
             running.close()
 
@@ -120,7 +119,14 @@ def _collecting(
         yield RelayNode(agreement, identity, state, EventLog(stream, RELAY_NAME), _say)
 
 
-def _serve(running: FlareRelay, kit: Path, listen: str, health_port: int | None, collecting: RelayNode | None) -> None:
+def _serve(
+    running: FlareRelay,
+    kit: Path,
+    listen: str,
+    health_port: int | None,
+    collecting: RelayNode | None,
+    stop: StopSignals,
+) -> None:
     """Pass messages on, and collect, until the process is told to stop."""
     from sudare.consortium.health_endpoint import HealthEndpoint
 
@@ -132,17 +138,14 @@ def _serve(running: FlareRelay, kit: Path, listen: str, health_port: int | None,
     collects = [] if collecting is None else [collecting.introduction]
     for line in (*expiry_lines(kit, "server"), f"relay listens at {listen}", *collects):
         _say(line)
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
     if collecting is not None:
-        _collect(collecting, kit, listen, stopped)
-    stopped.wait()
+        _collect(collecting, kit, listen, stop)
+    stop.wait()
     if health is not None:
         health.close()
 
 
-def _collect(collecting: RelayNode, kit: Path, listen: str, stopped: threading.Event) -> None:
+def _collect(collecting: RelayNode, kit: Path, listen: str, stop: StopSignals) -> None:
     """Take part in sums, connected to the relay itself as members are."""
     from sudare.consortium.network.transport.certificates import collector_kit
     from sudare.consortium.network.transport.flare import FlareTransport
@@ -151,7 +154,7 @@ def _collect(collecting: RelayNode, kit: Path, listen: str, stopped: threading.E
     peers, folder = collecting.agreement.member_names, collecting.state_folder
     transport = FlareTransport(RELAY_NAME, collector_kit(kit), listen, peers=peers, folder=folder)
     try:
-        collecting.run(transport, stopped.is_set)
+        collecting.run(transport, lambda: stop.is_requested)
     finally:
         transport.close()
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sudare.cli.answers import DEFAULT_LEDGER, AsJson, LedgerAddress, answer, reported, write_new_text
+from sudare.cli.command_output import DEFAULT_LEDGER, AsJson, LedgerAddress, answer, reported, write_new_text
 from sudare.cli.inspect import read_release
 from sudare.cli.language import spoken_language
 from sudare.cli.options import TrustedKeys
@@ -32,7 +32,7 @@ def report(
     """Write one HTML page about an account, or about releases, or both: what left, what it cost, how strong it is. It holds no private value and fetches nothing."""
     from sudare.dossier.account_report import report_page, report_values
     from sudare.privacy import Ledger
-    from sudare.report.page import page_html
+    from sudare.report.html_page import page_html
 
     if account is None and not files:
         raise InvalidParameter("There is nothing to report.", "Name an account with --account, or give releases.")
@@ -43,7 +43,7 @@ def report(
     paid = None if opened is None or account is None else opened.account(account)
     releases = [read_release(file, trusted) for file in files or []]
     if output is not None:
-        write_new_text(output, page_html(report_page(paid, head, releases), spoken_language()))
+        write_new_text(output, page_html(report_page(paid, head, releases, spoken_language()), spoken_language()))
     values = {"output": None if output is None else str(output), **report_values(paid, head, releases)}
     unchecked = sum(signature != "trusted" for _, signature in releases)
     warning = (

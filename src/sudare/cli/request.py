@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sudare.cli.answers import AsJson, DryRun, answer, reported
+from sudare.cli.command_output import AsJson, DryRun, answer, reported
 from sudare.cli.language import spoken
 from sudare.parsing import parsed_json
 from sudare.safe_text import escaped_for_terminal
@@ -18,8 +18,8 @@ from sudare.safe_text import escaped_for_terminal
 if TYPE_CHECKING:
     from sudare.requests.price import Price
     from sudare.requests.request import Request, Verdict
-    from sudare.requests.request_settings import RequestSettings
-    from sudare.web.settings import Role
+    from sudare.requests.steward_settings import RequestSettings
+    from sudare.requests.users import Role
 
 app = typer.Typer(help="Ask for releases, approve or deny them, and run them.", no_args_is_help=True)
 
@@ -41,6 +41,7 @@ Values = Annotated[
 LookedAt = Annotated[
     int, typer.Option("--version", metavar="N", help="The version that you looked at, as `show` tells it.")
 ]
+Reason = Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in the ledger.")]
 DEFAULT_SETTINGS = Path("page.toml")
 # The state of a request that was begun and that no process runs any more.
 _LEFT = "interrupted, can go on"
@@ -59,7 +60,7 @@ def ask(
     as_json: AsJson = False,
 ) -> None:
     """Ask for a release of a table. The price is told, and nothing is charged."""
-    from sudare.requests.request_acts import ask
+    from sudare.requests.request_actions import ask
 
     request_settings, person = _settings_and_person(settings, who, "analyst")
     request = ask(
@@ -72,7 +73,7 @@ def ask(
 @reported
 def change(
     name: RequestName,
-    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in the ledger.")],
+    reason: Reason,
     value: Values = None,
     settings: Settings = DEFAULT_SETTINGS,
     who: Who = None,
@@ -80,7 +81,7 @@ def change(
     as_json: AsJson = False,
 ) -> None:
     """Give a request other values: a new version, which is to be approved anew. Values that are not named stay."""
-    from sudare.requests.request_acts import change
+    from sudare.requests.request_actions import change
 
     request_settings, person = _settings_and_person(settings, who, "analyst")
     found = request_settings.store.request(name).newest
@@ -137,7 +138,7 @@ def show(name: RequestName, settings: Settings = DEFAULT_SETTINGS, as_json: AsJs
 def approve(
     name: RequestName,
     version: LookedAt,
-    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in the ledger.")] = "",
+    reason: Reason,
     settings: Settings = DEFAULT_SETTINGS,
     who: Who = None,
     dry_run: DryRun = False,
@@ -152,7 +153,7 @@ def approve(
 def deny(
     name: RequestName,
     version: LookedAt,
-    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in the ledger.")],
+    reason: Reason,
     settings: Settings = DEFAULT_SETTINGS,
     who: Who = None,
     dry_run: DryRun = False,
@@ -173,7 +174,7 @@ def run(
 ) -> None:
     """Run an approved request, or go on with one that was killed: charged once, and the release written whole or not at all."""
     from sudare.errors import RequestStopped
-    from sudare.requests import job
+    from sudare.requests import approved_request_job as job
     from sudare.requests.request import begun
 
     request_settings, _ = _settings_and_person(settings, who, "steward")
@@ -206,7 +207,7 @@ def _decide(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    from sudare.requests.request_acts import decide
+    from sudare.requests.request_actions import decide
 
     request_settings, person = _settings_and_person(settings, who, "steward")
     request = decide(request_settings, name, version, verdict, who=person, reason=reason, dry_run=dry_run)
@@ -217,19 +218,14 @@ def _decide(
 
 def _settings_and_person(settings: Path, who: str | None, least: Role | None) -> tuple[RequestSettings, str]:
     """The settings in a file, and in whose name somebody acts. Raise InvalidParameter where users are named and this is none who may."""
-    from sudare.errors import InvalidParameter
+    from sudare.requests.users import check_may
     from sudare.web.request_settings_of_page import request_settings
-    from sudare.web.settings import ROLES, read_settings
+    from sudare.web.settings import read_settings
 
     found = read_settings(settings)
     person = who or _user()
-    if found.users and least is not None:
-        user = found.users.get(person)
-        if user is None or ROLES.index(user.role) < ROLES.index(least):
-            raise InvalidParameter(
-                f"'{person}' is not among the users whose role is {least} or more.",
-                "Say in whose name with --who; the settings name the users.",
-            )
+    if least is not None:
+        check_may(found.users, person, least)
     return request_settings(found), person
 
 
@@ -274,7 +270,7 @@ def _tell(request_settings: RequestSettings, request: Request, first: str, dry_r
         price: Price = price_now(request_settings, request)
         word = price.strength.word
         values |= {"price": quoted(price.quote, request.account), "strength": word}
-        lines.append(price_text(price.quote, request.account, f" ({word})"))
+        lines.append(price_text(price.quote, request.account, word))
         lines += [f"  {each}" for each in request.newest.expected]
     lines += [
         f"version {each.version} {each.verdict} by {each.who}{f': {each.reason}' if each.reason else ''}"

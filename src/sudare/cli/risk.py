@@ -10,11 +10,11 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from sudare.cli.answers import AsJson, answer, progress, reported
+from sudare.cli.command_output import AsJson, answer, progress, reported
 from sudare.cli.plot_files import check_picture, draw
 
 if TYPE_CHECKING:
-    from sudare.sums.assessment import SumAssessment
+    from sudare.sums.dropout_and_collusion_risk import SumAssessment
 
 app = typer.Typer(help="What a proposed consortium can expect of its sums.", no_args_is_help=True)
 
@@ -53,7 +53,7 @@ def sums(
 ) -> None:
     """Secure sums: votes, neighbours and shares, how probable failure is, and what dishonest members can and cannot do."""
     from sudare.errors import InvalidParameter
-    from sudare.sums.assessment import assessed_sum
+    from sudare.sums.dropout_and_collusion_risk import assessed_sum
 
     assessment = assessed_sum(members, dishonest, leaving, threshold)
     if collector == "relay" and assessment.serverless:

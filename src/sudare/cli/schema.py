@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli import options
-from sudare.cli.answers import (
+from sudare.cli.charged_commands import Payment, check_can_be_written, price_text, quoted
+from sudare.cli.command_output import (
     DEFAULT_LEDGER,
     AsJson,
     DryRun,
@@ -19,7 +20,6 @@ from sudare.cli.answers import (
     reported,
     write_new_text,
 )
-from sudare.cli.charged_commands import Payment, check_can_be_written, price_text, quoted
 from sudare.cli.language import spoken
 from sudare.safe_text import escaped_for_terminal
 
@@ -231,12 +231,16 @@ def check(
     )
     lines = [
         opening,
-        *(f"- {escaped_for_terminal(str(each.error))}" for each in found.problems),
+        *(
+            f"- {escaped_for_terminal(f'{spoken(each.error.problem)} {spoken(each.error.remedy)}')}"
+            for each in found.problems
+        ),
         f"Values outside the bounds, which will be clipped: {escaped_for_terminal(clipped or 'none')}. Only you see this; do not pass it on.",
     ]
     if found.cut_rows:
         lines.append(
-            f"Rows that are left out because their persons have more than are kept: {found.cut_rows:,}. Only you see this; do not pass it on."
+            f"Rows that are left out because their persons have more than are kept: {found.cut_rows:,}. Only you see this; do not pass it on. "
+            "How many are kept is public where persons are replaced: releases tell it."
         )
     if found.ignored:
         lines.append(

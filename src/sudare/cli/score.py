@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sudare.cli.answers import AsJson, answer, progress, reported
+from sudare.cli.command_output import AsJson, answer, progress, reported
 from sudare.cli.key_files import MemberFile
 from sudare.cli.options import CsvFacts, Encoding, HasHeader, TableFile, table_name, table_source
+from sudare.cli.per_row_output_files import check_rows_output, write_rows
 from sudare.cli.plot_files import check_picture, draw
-from sudare.cli.row_files import check_rows_output, write_rows
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable
 
 if TYPE_CHECKING:
     from sudare.dictionary import MemberModel
-    from sudare.dictionary.scoring import ScoredRecords, UnusualRecord
+    from sudare.dictionary.anomaly_scoring import ScoredRecords, UnusualRecord
     from sudare.schema import Schema
-    from sudare.schema.frame_conversion import Table
+    from sudare.schema.table_from_any_frame import Table
 
 # Reasons take records × patterns × columns numbers, so blocks are smaller than where only sums are taken.
 _BLOCK_ROWS = 8192
@@ -123,7 +123,7 @@ def score(
             _tell_plan(source, told, as_json)
             return
         tell("scoring")
-        from sudare.dictionary.scoring import scored_records
+        from sudare.dictionary.anomaly_scoring import scored_records
 
         found = scored_records(detector, source.blocks(), top, each_column=output is not None)
     files = _written(found, source, told, output, plot)
@@ -146,7 +146,7 @@ class _Told:
         }
 
     def text(self) -> str:
-        from sudare.report.numbers import nearest, one_in
+        from sudare.report.number_formatting import nearest, one_in
 
         odds = one_in(self.rate).removeprefix("1 in ")
         origin = (
@@ -250,7 +250,7 @@ def _calibration(path: str | os.PathLike[str], model: MemberModel) -> Table:
 
 def _tell_plan(source: _Source, told: _Told, as_json: bool) -> None:
     from sudare.frames import column_types, row_count
-    from sudare.schema.frame_conversion import refuse_missing_columns
+    from sudare.schema.table_from_any_frame import refuse_missing_columns
 
     wanted = [*source.model.columns, *([] if source.label is None else [source.label])]
     refuse_missing_columns(wanted, column_types(source.rows, wanted).names)
@@ -326,7 +326,7 @@ def _strange_values(found: UnusualRecord, source: _Source, told: _Told) -> dict[
 
 
 def _strange_text(found: UnusualRecord, source: _Source) -> str:
-    from sudare.report.numbers import nearest
+    from sudare.report.number_formatting import nearest
 
     (first, amount), *others = found.reasons
     given = "" if found.given is None else f" given '{found.given}'"

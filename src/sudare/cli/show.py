@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from sudare.cli.answers import AsJson, answer, reported, write_new_private
+from sudare.cli.command_output import AsJson, answer, reported, write_new_private
 from sudare.cli.inspect import read_release, signature_lines
+from sudare.cli.language import ToldTable, spoken_language
 from sudare.cli.options import TrustedKeys
 from sudare.cli.plot_files import check_picture, draw
 from sudare.errors import InvalidParameter
@@ -49,25 +49,25 @@ def show(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Print what is in a release: numbers with labels, units and intervals, coefficients, layers. It costs nothing: all follows from the file."""
-    from sudare.dossier.number_table import all_measured_rows, has_intervals
+    from sudare.dossier.number_table import has_intervals, measured_rows
     from sudare.dossier.released_numbers import released_numbers
+    from sudare.report.fonts import drawn_language
     from sudare.report.privacy_card import computed_from
 
     check_picture(plot)
     release, signature = read_release(file, trusted)
     numbers = released_numbers(release, by, level)
     found = dict(numbers.table)
-    drawn = [] if plot is None else all_measured_rows(numbers)
+    drawn = [] if plot is None else measured_rows(numbers, drawn_language(spoken_language()))
     if plot is not None and not drawn:
-        raise InvalidParameter(
-            f"This {release.learner} cannot be drawn: it has no numbers, or dates among them.", "Leave --plot out."
-        )
+        raise InvalidParameter(f"This {release.learner} cannot be drawn: it has no numbers.", "Leave --plot out.")
     if output is not None:
-        write_new_private(output, _csv_text(found).encode())
+        write_new_private(output, _csv_text(numbers).encode())
     if parquet is not None:
-        _write_parquet(parquet, found)
+        _write_parquet(parquet, numbers)
     if plot is not None:
-        _draw(drawn, plot)
+        promise = release.guarantee
+        _draw(drawn, plot, f"{release.learner}, ε = {promise.epsilon:g}, δ = {promise.delta:g}")
     about = computed_from(release.content.parameters)
     files = [str(each) for each in (output, parquet, plot) if each is not None]
     values = {
@@ -86,38 +86,50 @@ def show(
     )
 
 
-def _write_parquet(file: Path, found: dict[str, list[Any]]) -> None:
+def _filled(numbers: ReleasedNumbers) -> dict[str, list[Any]]:
+    """The numbers, with words where a cell is empty."""
+    return {
+        name: [numbers.none_text(name) if value is None else value for value in values]
+        for name, values in numbers.table.items()
+    }
+
+
+def _write_parquet(file: Path, numbers: ReleasedNumbers) -> None:
     import pyarrow as pa
     import pyarrow.parquet
 
-    from sudare.dossier.number_table import ALL_OTHERS
-
     content = pa.BufferOutputStream()
-    columns = {name: pa.array([ALL_OTHERS if each is None else each for each in found[name]]) for name in found}
+    columns = {name: pa.array(values) for name, values in _filled(numbers).items()}
     pyarrow.parquet.write_table(pa.table(columns), content)
     write_new_private(file, content.getvalue().to_pybytes())
 
 
-def _draw(drawn: list[MeasuredRows], file: Path) -> None:
-    """A picture of each number, one below the other."""
-    from sudare.report.plots import interval_rows
+def _draw(drawn: list[MeasuredRows], file: Path, title: str) -> None:
+    """A picture of each number, one below the other, under one title."""
+    from sudare.report.plots import inches_for_rows, interval_rows
 
-    rows = len(drawn[0].values)
+    rows = max(len(each.values) for each in drawn)
     if rows > _MOST_DRAWN:
         raise InvalidParameter(
             f"There are {rows} numbers, and a picture shows {_MOST_DRAWN} at most.",
             "Choose fewer with --by, or use --csv.",
         )
-    panels = [interval_rows(each.labels, each.values, each.lows, each.highs, x_label=each.axis) for each in drawn]
-    draw(*panels, file=file)
+    panels = [
+        interval_rows(
+            each.labels, each.values, each.lows, each.highs, x_label=each.axis, are_dates=each.are_dates,
+            has_intervals=each.has_intervals, title="" if place else title,
+        )
+        for place, each in enumerate(drawn)
+    ]  # fmt: skip
+    draw(*panels, file=file, panel_inches=inches_for_rows(rows))
 
 
-def _shown(numbers: ReleasedNumbers) -> Table:
+def _shown(numbers: ReleasedNumbers) -> ToldTable:
     """One column for each number, with its interval in it."""
     from sudare.dossier.number_table import number_table
 
-    found = number_table(numbers)
-    shown = Table(box=None, pad_edge=False)
+    found = number_table(numbers, spoken_language())
+    shown = ToldTable(box=None, pad_edge=False)
     for heading in found.headings:
         shown.add_column(Text(heading), overflow="fold")
     for row in found.rows:
@@ -130,14 +142,12 @@ def _said(guarantee: Guarantee, level: float) -> str:
     return f"Intervals hold the exact number of the {records} with probability {level:g}: they are about the noise ({guarantee})."
 
 
-def _csv_text(found: dict[str, list[Any]]) -> str:
+def _csv_text(numbers: ReleasedNumbers) -> str:
     """The numbers as CSV, without a cell that a spreadsheet takes for a formula."""
-    from sudare.dossier.number_table import ALL_OTHERS
-
+    found = _filled(numbers)
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(map(spreadsheet_safe, found))
     for row in zip(*found.values(), strict=True):
-        values = (ALL_OTHERS if value is None else value for value in row)
-        lines.writerow([spreadsheet_safe(value) if isinstance(value, str) else value for value in values])
+        lines.writerow([spreadsheet_safe(value) if isinstance(value, str) else value for value in row])
     return text.getvalue()

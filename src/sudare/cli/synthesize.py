@@ -11,7 +11,7 @@ import typer
 
 from sudare.cli import charged_commands as paying
 from sudare.cli import options
-from sudare.cli.answers import AsJson, Tell, answer, progress, reported
+from sudare.cli.command_output import AsJson, Tell, answer, progress, reported
 from sudare.errors import InvalidParameter, NotReleasable
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Engine(StrEnum):
     """How a synthetic table can be made."""
 
     MARGINALS = "marginals"
+    ADAPTIVE = "adaptive"
     MICROAGGREGATION = "microaggregation"
 
 
@@ -42,7 +43,10 @@ def synthesize(
     ] = None,
     engine: Annotated[
         Engine,
-        typer.Option("--engine", help="Noisy counts of columns and pairs, or noisy means of groups (Sei and Ohsuga)."),
+        typer.Option(
+            "--engine",
+            help="Noisy counts of columns and pairs; pairs chosen one after another; or noisy means of groups (Sei and Ohsuga).",
+        ),
     ] = Engine.MARGINALS,
     pairs: Annotated[
         list[str] | None,
@@ -168,7 +172,7 @@ def _tell_plan(model: PrivateSynthesizer, table: str | os.PathLike[str], as_json
     plan, rows = model.dry_run(table)
     promise = plan.guarantee
     word = strength_of(promise.epsilon, promise.delta).word
-    charge, price = paying.price_of_plan(plan, model.account, f" ({word})")
+    charge, price = paying.price_of_plan(plan, model.account, word)
     values = {
         "dry_run": True,
         "guarantee": promise.to_dict(),

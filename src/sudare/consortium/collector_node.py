@@ -21,7 +21,7 @@ from sudare.consortium.event_log import EventLog
 from sudare.consortium.network.message_dispatch import MessageDispatcher, drive
 from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.base import Transport
-from sudare.consortium.node import beat_seconds_of, pins_of
+from sudare.consortium.node_connection import beat_seconds_of, pins_of
 from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.relay_sum_collector import RelayedSums
 from sudare.consortium.tasks.sum_participant import SumGroup

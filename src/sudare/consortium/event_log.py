@@ -32,6 +32,8 @@ EVENTS: Final[Mapping[str, frozenset[str]]] = {
         "relay-reached": (),
         "relay-lost": (),
         "member-doubled": ("peer",),
+        "key-revoked": ("peer",),
+        "version-refused": ("agreement", "error"),
         "message-dropped": ("peer", "kind", "count"),
         "task-requested": ("task",),
         "task-waits": ("task",),

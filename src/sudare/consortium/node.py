@@ -11,8 +11,8 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
@@ -20,20 +20,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sudare.consortium.agreement.agreement import Agreement
-from sudare.consortium.agreement.amendments import check_not_older
 from sudare.consortium.agreement.identity import Identity
-from sudare.consortium.agreement.member_settings import Member, TransportSettings
+from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.agreement.signed_statements import KeysInForce, check_is_key_of, file_mark
+from sudare.consortium.agreement.taken_versions import take_version
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.ledger_rollback import checked_ledger, remember_head
 from sudare.consortium.network.message_dispatch import Activity, MessageDispatcher, drive, leave, unexpected
-from sudare.consortium.network.session import PinnedAgreement, Session
+from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.base import Transport
-from sudare.consortium.node_reload import OVER, NodeReload, Reason, tasks_under_way
-from sudare.consortium.node_request_files import CANCEL, REQUESTS, RUN, STATES, WITHDRAW, states_of
+from sudare.consortium.node_connection import beat_seconds_of, pins_of, talking_names
+from sudare.consortium.node_control_files import CANCEL, REQUESTS, RUN, STATES, WITHDRAW, states_of
+from sudare.consortium.node_restart_on_change import OVER, NodeReload, Reason, tasks_under_way
 from sudare.consortium.operator_warnings import OperatorWarnings
 from sudare.consortium.peer_watch import PeerWatch
+from sudare.consortium.relay_failover import RelayFailover
 from sudare.consortium.state_format import migrate_state
+from sudare.consortium.task_run import WAITING, TaskRun, has_ended, is_done, round_of
 from sudare.consortium.tasks.definitions import Task
 from sudare.errors import (
     ConsortiumError,
@@ -45,7 +48,6 @@ from sudare.errors import (
     TaskStopped,
 )
 from sudare.files import check_unshared, held_alone, make_private_folder, write_atomically
-from sudare.sums.context import RELAY_NAME
 
 if TYPE_CHECKING:
     from sudare.consortium.tasks.task_activities import TaskEnvironment
@@ -54,40 +56,9 @@ _LOOK_SECONDS: Final = 0.5
 _SETTLE_SECONDS: Final = 30.0
 # How often the ledger is asked whether a new version of the agreement can be taken.
 _WEIGH_SECONDS: Final = 5.0
-# How often a member is heard of where nothing happens, and after how many such intervals of silence it is taken to be away.
-_LONGEST_BEAT_SECONDS: Final = 15.0
-_BEATS_IN_A_ROUND: Final = 4.0
+# After how many intervals of silence a member is taken to be away.
 _BEATS_OF_SILENCE: Final = 3.0
-# States of a task of which nothing will come any more, or everything has.
-
 Tell = Callable[[str], None]
-
-
-@dataclass
-class TaskRun:
-    """One task at this node, from the first word of it to its end."""
-
-    task: Task
-    state: str = "asked for"
-    prepared: Future[Activity] | None = None
-    activity: Activity | None = None
-    error: SudareError | None = None
-    written: Future[list[Path]] | None = None
-    files: tuple[Path, ...] = ()
-    began_at: float = 0.0
-    withdrawing: bool = False
-    is_asked_here: bool = False
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing will come of it any more, or everything has."""
-        return self.state in OVER and not self.withdrawing
-
-    @property
-    def rounds(self) -> int:
-        """Rounds of sums that have ended here."""
-        iteration = int(getattr(self.activity, "iteration", 0))
-        return iteration + (self.activity is not None and self.activity.finished)
 
 
 @dataclass
@@ -103,6 +74,10 @@ class Node:
     today: Callable[[], datetime.date] = lambda: datetime.datetime.now(datetime.UTC).date()
     task_runs: dict[str, TaskRun] = field(default_factory=dict)
     reload: NodeReload | None = None
+    # Where there is more than one relay.
+    failover: RelayFailover | None = None
+    # Raises KeyboardInterrupt where the process was told to stop; asked between two steps of the loop.
+    check_stop: Callable[[], None] = lambda: None
     # Why this life ended and another one is to begin, once it has.
     renewed_for: Reason | None = None
 
@@ -110,7 +85,9 @@ class Node:
         self.agreement = self.member.agreement()
         self.agreement.check_complete()
         self._agreement_mark = file_mark(self.member.agreement_path)
-        self._keys, identity = KeysInForce(self.agreement, self.member.agreement_path), self.identity
+        identity = self.identity
+        # A node that takes new versions also starts while a key is revoked, and waits for the version without it.
+        self._keys = KeysInForce(self.agreement, self.member.agreement_path, may_wait=self.reload is not None)
         keys = self._keys.keys
         check_is_key_of(self.agreement, self.member.statements(), self.member.name, identity.public_key)
         make_private_folder(self.member.state_folder)
@@ -118,7 +95,7 @@ class Node:
         migrate_state(self.member.state_folder)
         # A ledger older than the one this node used last is refused: what was spent must not be forgotten.
         checked_ledger(self.member)
-        check_not_older(self.member, self.agreement)
+        missing = take_version(self.member, self.agreement)
         sum_keys = identity.member_keys(bytes.fromhex(self.agreement.digest))
         self._beat_seconds = beat_seconds_of(self.agreement)
         pins = pins_of(self.agreement, keys)
@@ -134,8 +111,14 @@ class Node:
         self._written: dict[str, Any] = {}
         self._unwritten: set[str] = set()
         self._scheduled_on: datetime.date | None = None
+        self._revocation: KeyRevoked | None = None
         self._keys_have_changed, self._is_told_of_version, self._weighed_at = False, False, float("-inf")
         self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
+        if missing:
+            numbers = ", ".join(map(str, missing))
+            self.tell(
+                f"the history lacked versions of the agreement that this member has taken ({numbers}): they are put back"
+            )
 
     def run(self, tasks: Iterable[str] = (), *, stay: bool = False, most_seconds: float = float("inf")) -> bool:
         """Take part. Without `stay`, until these tasks are over here and the others have heard everything; False if time ran out.
@@ -154,7 +137,7 @@ class Node:
                 in_time = drive(self.dispatcher, self.transport, lambda: self._poll(stay), most_seconds, self.clock)
                 # Without a relay, and after nobody ever answered, there is nobody to wait for.
                 if self.transport.reaches_relay() or self.dispatcher.session.has_met_anybody:
-                    drive(self.dispatcher, self.transport, self.dispatcher.session.is_settled, _SETTLE_SECONDS)
+                    drive(self.dispatcher, self.transport, self._is_settled, _SETTLE_SECONDS)
             finally:
                 # Also where a signal ends it, in the middle of whatever it was doing: others know at once.
                 leave(self.dispatcher, self.transport)
@@ -162,6 +145,10 @@ class Node:
                 self._write_states(is_running=False)
                 self.log.write("stopped")
         return in_time
+
+    def _is_settled(self) -> bool:
+        self.check_stop()
+        return self.dispatcher.session.is_settled()
 
     @property
     def is_busy(self) -> bool:
@@ -222,8 +209,9 @@ class Node:
     # Looking after the tasks, a few times a second
 
     def _poll(self, stay: bool) -> bool:
+        self.check_stop()
         now = self.clock()
-        if now - self._looked_at < _LOOK_SECONDS and not any(_has_ended(each) for each in self.task_runs.values()):
+        if now - self._looked_at < _LOOK_SECONDS and not any(has_ended(each) for each in self.task_runs.values()):
             return False
         self._looked_at = now
         self._check_statements()
@@ -231,7 +219,9 @@ class Node:
         self.warnings.look(now)
         wanted = self.dispatcher.wanted(self.agreement.member_names)
         for name in wanted & {task.name for task in self.agreement.tasks}:
-            self._add_run(name)
+            # Whoever asks: a run's day was agreed on, and so was that it is of the records of that day.
+            if self.agreement.time_of(name, self.today()) != "early":
+                self._add_run(name)
         self._take_requests()
         if stay:
             self._ask_for_scheduled()
@@ -257,8 +247,9 @@ class Node:
     def _advance(self, run: TaskRun, now: float) -> None:
         """One step: ask the steward, prepare, start, and see whether it has ended."""
         try:
-            if run.state in ("asked for", "waits for the steward"):
-                self._ask_steward(run)
+            if run.state in WAITING:
+                if self._revocation is None:
+                    self._ask_steward(run)
             elif run.state == "preparing" and run.prepared is not None and run.prepared.done():
                 self._start(run, run.prepared.result(), now)
             elif run.state == "running":
@@ -266,16 +257,22 @@ class Node:
             elif run.state == "writing results" and run.written is not None and run.written.done():
                 self._finish(run, run.written.result(), now)
             elif run.state == "finished":
-                self._handle_withdrawals(run)
+                self._handle_finished(run, now)
         except SudareError as error:
             self._fail(run, error)
         except Exception as error:  # noqa: BLE001 - a foreign error ends the task, not the node; its text may hold data
             self._fail(run, unexpected(error))
 
     def _ask_steward(self, run: TaskRun) -> None:
-        from sudare.consortium.agreement.approvals import permit, required
+        from sudare.consortium.agreement.approvals import has_begun, permit, required
 
-        task = run.task
+        task, time_of_run = run.task, self.agreement.time_of(run.task.name, self.today())
+        if time_of_run == "early":
+            return
+        if time_of_run == "over" and not has_begun(self.member, self.agreement, task):
+            run.ended_by = "time"
+            self._deny(run, NotApproved(f"The time of run '{task.name}' is over.", "The next one begins on its day."))
+            return
         try:
             permit(self.member, self.agreement, task)
         except NotApproved as error:
@@ -300,12 +297,17 @@ class Node:
                 self.log.write("task-waits", task=name)
             run.state = "waits for the steward"
             return
+        self._deny(run, error)
+
+    def _deny(self, run: TaskRun, error: NotApproved) -> None:
         run.state, run.error = "denied", error
         self.log.write("task-denied", task=run.task.name)
         self._refuse_task(run)
 
     def _start(self, run: TaskRun, activity: Activity, now: float) -> None:
-        run.activity, run.state, run.began_at = activity, "running", now
+        if self._revocation is not None:
+            raise self._revocation
+        run.activity, run.state, run.began_at, run.prepared = activity, "running", now, None
         self.dispatcher.start(activity, now)
         self._remember_head()
         self.log.write("task-started", task=run.task.name, kind=run.task.kind)
@@ -325,21 +327,24 @@ class Node:
             activity.stop(NotConnected("The task was not finished in the agreed time.", NotConnected.help))
 
     def _finish(self, run: TaskRun, files: list[Path], now: float) -> None:
-        from sudare.consortium.tasks.sum_runner import SumRunner
+        from sudare.consortium.tasks.sum_script_runner import SumRunner
 
         activity, name = run.activity, run.task.name
-        run.files, run.state = tuple(files), "finished"
+        run.files, run.state, run.written = tuple(files), "finished", None
         self._remember_head()
         rounds = activity.iteration + 1 if isinstance(activity, SumRunner) else 1
         self.log.write("task-finished", task=name, round=rounds, seconds=now - run.began_at)
         places = ", ".join(os.path.relpath(path, self.member.folder) for path in files)
         self.tell(f"task '{name}' is done: {places}")
 
-    def _handle_withdrawals(self, run: TaskRun) -> None:
-        """This member's release is taken back where that was asked for; what others took back is forgotten here too."""
+    def _handle_finished(self, run: TaskRun, now: float) -> None:
+        """Sums rest. This member's release is taken back where that was asked for; what others took back is forgotten here too."""
         from sudare.consortium.tasks.release_exchange import ReleaseExchange
+        from sudare.consortium.tasks.sum_script_runner import SumRunner
 
         activity = run.activity
+        if isinstance(activity, SumRunner):
+            activity.rest(now)
         if not isinstance(activity, ReleaseExchange):
             return
         if run.withdrawing:
@@ -377,7 +382,7 @@ class Node:
         self.dispatcher.refuse(run.task.name, self._other_names, self.clock())
 
     def _check_statements(self) -> None:
-        """Raise `KeyRevoked` once the statements beside the agreement say so: a revoked key counts no more for a running node, either."""
+        """Look whether keys were rotated or revoked since. Raise as `_handle_revocation` does."""
         self._tell_of_changed_agreement()
         try:
             if self._keys.have_changed():
@@ -388,22 +393,62 @@ class Node:
                     else "a member has rotated its key: the node takes the new one once no task is under way"
                 )
         except KeyRevoked as error:
-            for run in self.task_runs.values():
-                if run.activity is not None and not run.is_over:
-                    run.activity.stop(error)
-            raise
+            self._handle_revocation(error)
         except SudareError as error:
             self.tell(f"the statements beside the agreement cannot be used: {type(error).__name__}: {error}")
 
+    def _handle_revocation(self, error: KeyRevoked) -> None:
+        """Stop what is under way, since the agreement is no longer in force, and hear nothing more of who lost its key. Tasks that wait go on waiting.
+
+        Raise the error where this member's own key was revoked, and where a new version would not be taken.
+        """
+        for run in self.task_runs.values():
+            if run.activity is not None and not run.is_over:
+                run.activity.stop(error)
+        lost = self._keys.lost()
+        if self.reload is None or self.member.name in lost:
+            raise error
+        self._revocation = error
+        self.dispatcher.session.bar(lost)
+        for name in sorted(lost):
+            self.log.write("key-revoked", peer=name)
+        self.tell(
+            f"{error.problem} No task begins until a version of the agreement without it is in force, which this node takes then: sudare consortium amend --remove NAME"
+        )
+
     def _due_renewal(self) -> Reason | None:
-        """Why another life begins now. While a task is under way, none does; settings are taken at once where the relay is not reached."""
+        """Why another life begins now. Where a task has begun, none does; settings are taken at once where the relay is not reached.
+
+        Tasks that wait for the steward hold a new version back, unless a key was revoked: then nothing of the present one can be finished.
+        """
         if self.reload is None:
             return None
-        reason = self.reload.reason() or ("keys" if self._keys_have_changed else None)
-        is_idle = all(each.is_over for each in self.task_runs.values())
-        if reason == "agreement":
+        found = self.reload.reason()
+        self._tell_of_refused_version(self.reload)
+        reason = found or ("keys" if self._keys_have_changed else None)
+        if self._revocation is not None and reason != "agreement":
+            return None
+        holding = [each for each in self.task_runs.values() if not each.is_over and not self._is_early(each)]
+        if self._moves_to_another_relay(is_idle=not holding):
+            return "relay"
+        if reason != "agreement" or self._revocation is not None:
+            holding = [each for each in holding if each.state not in WAITING]
+        is_idle = not holding
+        if reason == "agreement" and self._revocation is None:
             is_idle = is_idle and self._can_take_new_version(self.reload)
         return reason if is_idle or (reason == "settings" and not self.transport.reaches_relay()) else None
+
+    def _is_early(self, run: TaskRun) -> bool:
+        """Whether a run of a schedule was asked for before its day: nothing of it begins until then, and a new version has its own runs."""
+        return run.state == "asked for" and self.agreement.time_of(run.task.name, self.today()) == "early"
+
+    def _moves_to_another_relay(self, *, is_idle: bool) -> bool:
+        """Whether another relay is used from now on. One that is reached is left where no task is under way, or somebody is missing, who may be at the other."""
+        if self.failover is None:
+            return False
+        is_missing = not self.peers.present >= set(self.agreement.member_names)
+        reaches = self.transport.reaches_relay()
+        return self.failover.moves(self.clock(), reaches_relay=reaches, may_leave=is_idle or is_missing)
 
     def _can_take_new_version(self, reload: NodeReload) -> bool:
         """Whether a new version can be taken: nothing that was paid for under this one is unfinished, or somebody has put it in place."""
@@ -411,7 +456,7 @@ class Node:
         if now - self._weighed_at < _WEIGH_SECONDS:
             return False
         self._weighed_at = now
-        if reload.is_in_place() or not (held := tasks_under_way(self.member, self.agreement)):
+        if reload.is_in_place() or not (held := tasks_under_way(self.member, self.agreement, self.today())):
             return True
         if not self._is_told_of_version:
             self._is_told_of_version = True
@@ -419,6 +464,13 @@ class Node:
                 f"a new version of the agreement is in force, and waits for tasks that were paid for: {', '.join(sorted(held))}"
             )
         return False
+
+    def _tell_of_refused_version(self, reload: NodeReload) -> None:
+        """Say once of each version that was found and is not taken why that is so. The node goes on under the one that it has."""
+        if reload.refused is not None:
+            (digest, error), reload.refused = reload.refused, None
+            self.log.write("version-refused", agreement=digest, error=type(error).__name__)
+            self.tell(f"a version of the agreement ({digest[:12]}) is not taken: {error}")
 
     def _tell_of_changed_agreement(self) -> None:
         """Say once for each text that the agreement's file is another than the one that this node was started under, and no version that follows it."""
@@ -430,7 +482,9 @@ class Node:
             is_same = Agreement.load(self.member.agreement_path).digest == self.agreement.digest
         except SudareError:
             is_same = False
-        is_renewed = self.reload is not None and self.reload.reason() == "agreement"
+        is_renewed = self.reload is not None and (
+            self.reload.reason() == "agreement" or self.reload.refused is not None
+        )
         if not is_same and not is_renewed:
             self.tell(
                 f"the agreement's file was changed: this node goes on with what all have signed ({self.agreement.digest[:12]}), until it is started again"
@@ -456,21 +510,29 @@ class Node:
             self.task_runs.get(name),
             TaskStopped(f"Task '{name}' was cancelled here.", "Run it again to go on."),
         )
-        if run is not None and run.activity is not None and not run.is_over:
+        if run is None or run.is_over:
+            return
+        run.ended_by = "cancel"
+        if run.activity is not None:
             run.activity.stop(error)
-        elif run is not None and not run.is_over:
+        else:
             self._fail(run, error)
 
     def _ask_for_scheduled(self) -> None:
         """Take up the runs of schedules whose time is now, once a day and life; those that are done are left."""
+        from sudare.consortium.agreement.approvals import is_paid_in_another_version
+
         today = self.today()
         if today == self._scheduled_on:
             return
         self._scheduled_on = today
-        done = {name for name, each in states_of(self.member).items() if each["state"] in ("finished", "denied")}
+        states = states_of(self.member) | self._document()["tasks"]
+        done = {name for name, each in states.items() if is_done(each)}
         for schedule in self.agreement.schedules:
             name = schedule.due(today)
-            if name is not None and name not in done:
+            if name is None or name in done:
+                continue
+            if not is_paid_in_another_version(self.member, self.agreement, self.agreement.task(name)):
                 self.ask(name)
 
     def _document(self) -> dict[str, Any]:
@@ -478,9 +540,10 @@ class Node:
         states = {
             name: {
                 "state": each.state,
-                "round": _round_of(each),
+                "round": round_of(each),
                 "error": None if each.error is None else f"{type(each.error).__name__}: {each.error}",
                 "files": [os.path.relpath(path, self.member.folder) for path in each.files],
+                "ended_by": each.ended_by,
             }
             for name, each in self.task_runs.items()
         }
@@ -520,50 +583,3 @@ class Node:
             self._unwritten.add(what)
         else:
             self._unwritten.discard(what)
-
-
-def _has_ended(run: TaskRun) -> bool:
-    """Whether something is to be done about it at once."""
-    if run.state == "writing results":
-        return run.written is not None and run.written.done()
-    activity = run.activity
-    return run.state == "running" and activity is not None and (activity.finished or bool(activity.failure))
-
-
-def talking_names(agreement: Agreement) -> tuple[str, ...]:
-    """Who talks to whom under an agreement: the members and, where it collects their sums, the relay."""
-    return (*agreement.member_names, RELAY_NAME) if agreement.relay_collects else agreement.member_names
-
-
-def beat_seconds_of(agreement: Agreement) -> float:
-    """How often a member says that it is there: several times in a round's deadline, so that none is missed for a packet that was lost."""
-    return min(_LONGEST_BEAT_SECONDS, agreement.deadlines.round_seconds / _BEATS_IN_A_ROUND)
-
-
-def pins_of(agreement: Agreement, keys: Mapping[str, bytes]) -> PinnedAgreement:
-    """What a session takes from the agreement."""
-    talking = {name: keys[name] for name in talking_names(agreement)}
-    return PinnedAgreement(bytes.fromhex(agreement.digest), talking, agreement.field_digests)
-
-
-def transport_of(
-    name: str, settings: TransportSettings, *, peers: Collection[str] | None = None, folder: Path | None = None
-) -> Transport:
-    """The way to the others that a member file describes. Packets come from `peers` only; `folder` is where FLARE's own folder is made."""
-    from sudare.consortium.network.transport.flare import FlareTransport
-
-    if settings.kind != "flare" or settings.kit is None or settings.relay is None:
-        raise InvalidParameter(
-            "The member file does not say how to reach the others.",
-            'Give --kit and --relay, or write them under [transport]: kind = "flare", kit = "…", relay = "host:port".',
-        )
-    if settings.proxy is not None:
-        # gRPC reads an HTTP proxy, which must let CONNECT through, from this variable in small letters.
-        os.environ["grpc_proxy"] = settings.proxy  # noqa: SIM112
-    return FlareTransport(name, settings.kit, settings.relay, peers=peers, folder=folder)
-
-
-def _round_of(run: TaskRun) -> int | None:
-    """The round that a running task is in, from 1; None for tasks that have none."""
-    iteration = getattr(run.activity, "iteration", None) if run.state == "running" else None
-    return None if iteration is None else int(iteration) + 1

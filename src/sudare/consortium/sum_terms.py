@@ -58,16 +58,26 @@ def sums_lines(agreement: Agreement, tasks: Iterable[Task]) -> list[str]:
 
 
 def schedule_values(agreement: Agreement) -> list[dict[str, object]]:
-    """The schedules of an agreement, with what their runs cost a member in a year and in all, as the agreement has it."""
+    """The schedules of an agreement, with what their runs charge the account that a member opens for it, in a year and in all.
+
+    Where what one run charges cannot be planned, as the agreement has it.
+    """
+    from sudare.consortium.tasks.task_costs import USUAL_ROWS, planned_for_new_member
+    from sudare.errors import SudareError
+
     found: list[dict[str, object]] = []
     for each in agreement.schedules:
-        epsilon, delta = agreement.task(each.task).cost
-        a_year, in_all = each.runs_in_a_year(), agreement.schedule_cost(each)
+        task = agreement.task(each.task)
+        try:
+            epsilon, delta = planned_for_new_member(task, agreement, USUAL_ROWS)
+        except SudareError:
+            epsilon, delta = task.cost
+        a_year = each.runs_in_a_year()
         cost = {
             "year_epsilon": epsilon * a_year,
             "year_delta": delta * a_year,
-            "epsilon": in_all[0],
-            "delta": in_all[1],
+            "epsilon": epsilon * each.runs,
+            "delta": delta * each.runs,
         }
         found.append({"schedule": each.name, **each.to_dict(), "last": each.days[-2].isoformat(), **cost})
     return found

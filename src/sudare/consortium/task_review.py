@@ -8,6 +8,7 @@ from typing import Any
 from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.approvals import Approvals, Verdict, exceeded_bound, is_used, required
 from sudare.consortium.agreement.member_settings import Member
+from sudare.consortium.agreement.schedules import Schedule
 from sudare.consortium.tasks.definitions import DictionaryTask, Task
 from sudare.consortium.tasks.task_account import entries_of, mark_of, run_already
 from sudare.consortium.tasks.task_costs import cost_at, entries_at, opened_account
@@ -19,30 +20,41 @@ from sudare.privacy.account_balance import Amount
 
 @dataclass(frozen=True)
 class DecidedTask:
-    """A task before and after a decision: what a run costs at most, and the bound of the member's policy that it is above."""
+    """A task, or all runs of a schedule, before and after a decision: what one run costs at most, and the bound of the member's policy that it is above."""
 
     task: Task
     before: str
     cost: Amount
     exceeded_bound: str | None
+    schedule: Schedule | None = None
+
+    @property
+    def runs(self) -> int:
+        """How many runs were decided about."""
+        return 1 if self.schedule is None else self.schedule.runs
 
 
 def decide_task(
     own: Member, name: str, verdict: Verdict, reason: str, *, who: str | None = None, dry_run: bool = False
 ) -> DecidedTask:
-    """Enter the steward's decision about a task, unless in a dry run. Raise NotApproved where its run was paid for already."""
+    """Enter the steward's decision about a task, or about the schedule of this name where no task has it, unless in a dry run.
+
+    Raise NotApproved where the task's run was paid for already. A schedule's runs are decided about where nothing was decided about them alone.
+    """
     agreement = own.agreement()
-    task = agreement.task(name)
+    is_schedule = name in {each.name for each in agreement.schedules} - {each.name for each in agreement.tasks}
+    schedule = agreement.schedule(name) if is_schedule else None
+    task = agreement.task(name if schedule is None else schedule.run_names[0])
     approvals = Approvals(own.state_folder)
-    before = approvals.state(agreement, task).state
-    if verdict == "approved" and is_used(own, agreement, task):
+    found = approvals.state(agreement, task) if schedule is None else approvals.schedule_state(agreement, schedule)
+    if verdict == "approved" and schedule is None and is_used(own, agreement, task):
         raise run_already(name)
     # What is approved is what the run will cost; to deny it, nobody needs to know.
     cost = cost_at(own, agreement, task) if verdict == "approved" else known_cost(own, agreement, task)
     amount = Amount(0.0, 0.0) if cost is None else cost
     if not dry_run:
-        approvals.decide(agreement, task, verdict, reason, who=who, cost=amount)
-    return DecidedTask(task, before, amount, exceeded_bound(own.policy, amount))
+        approvals.decide(agreement, schedule or task, verdict, reason, who=who, cost=amount)
+    return DecidedTask(task, found.state, amount, exceeded_bound(own.policy, amount), schedule)
 
 
 def task_values(own: Member, agreement: Agreement, name: str) -> dict[str, Any]:
@@ -62,7 +74,7 @@ def task_values(own: Member, agreement: Agreement, name: str) -> dict[str, Any]:
         "agreed_delta": task.cost[1],
         "is_planned": cost is not None,
         "approval_required": needed,
-        "state": decision.state if needed else "not needed",
+        "state": decision.state if needed or decision.state == "denied" else "not needed",
         "who": decision.who,
         "when": decision.when,
         "reason": decision.reason,

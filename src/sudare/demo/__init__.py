@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 SCENARIOS: Final[dict[str, str]] = {
-    "clinic": "sudare.demo.clinic",
-    "hospitals": "sudare.demo.hospitals",
-    "factories": "sudare.demo.factories",
-    "census": "sudare.demo.census",
+    "clinic": "sudare.demo.clinic_scenario",
+    "hospitals": "sudare.demo.hospitals_scenario",
+    "factories": "sudare.demo.factories_scenario",
+    "census": "sudare.demo.census_scenario",
 }

@@ -12,7 +12,7 @@ from scipy.special import digamma, gammaincinv, gammaln, polygamma
 from scipy.stats import poisson
 
 from sudare.array_types import Floats
-from sudare.dictionary.families import Family, Frame, Overall, Patterns, positive
+from sudare.dictionary.exponential_families import Family, Frame, Overall, Patterns, positive
 from sudare.errors import InvalidParameter
 
 _EULER: Final = float(np.euler_gamma)

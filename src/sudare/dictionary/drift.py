@@ -16,7 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import qmc
 
 from sudare.array_types import Floats
-from sudare.dictionary.families import Family, Patterns
+from sudare.dictionary.exponential_families import Family, Patterns
 from sudare.dictionary.member_model import FALSE_ALARM_RATES, MemberModel
 from sudare.errors import DataError, InvalidParameter
 from sudare.parameter_checks import Numbers

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.array_types import Floats
+from sudare.dictionary.exponential_families import upper_triangle
 from sudare.errors import DataError, InvalidParameter
-from sudare.frames.fixed_tree import BLOCK_ROWS, pairwise_total
+from sudare.frames.fixed_order_summation import BLOCK_ROWS, pairwise_total
 
 Precision = type[np.float64] | type[np.float32]
 
@@ -68,9 +69,9 @@ def gaussian_statistics(
             "Give one M × M factor and one log determinant for each pattern.",
         )
     total = _statistics(rows, log_weights, means, precision_choleskys, log_dets, dtype)
-    below = np.tril(total.moments)
-    moments = below + np.swapaxes(np.tril(below, -1), 1, 2)
-    return Statistics(total.counts, total.sums, moments, total.log_likelihood)
+    rows_above, columns_above = upper_triangle(width)
+    total.moments[:, rows_above, columns_above] = total.moments[:, columns_above, rows_above]
+    return total
 
 
 def diagonal_gaussian_statistics(

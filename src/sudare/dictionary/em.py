@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from sudare.array_types import Booleans, Floats
-from sudare.dictionary.families import Family, Frame, Overall, Patterns, symmetric
+from sudare.dictionary.exponential_families import Family, Frame, Overall, Patterns, symmetric
 from sudare.dictionary.sum_questions import (
     Branch,
     Counts,

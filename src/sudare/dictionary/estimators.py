@@ -13,10 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from sudare.array_types import Floats
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson
 from sudare.dictionary.em import Dictionary, Initial, Terms
-from sudare.dictionary.families import Family, Patterns
+from sudare.dictionary.exponential_families import Family, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
+from sudare.dictionary.in_process_secure_sums import adder
 from sudare.dictionary.member_model import FALSE_ALARM_RATES, MemberModel
-from sudare.dictionary.member_records import (
+from sudare.dictionary.member_stack import OwnPart
+from sudare.dictionary.member_tables import (
     Bounds,
     Layout,
     Records,
@@ -26,9 +28,7 @@ from sudare.dictionary.member_records import (
     levels_of,
     opened_members,
 )
-from sudare.dictionary.member_stack import OwnPart
 from sudare.dictionary.private_training import PrivateTerms, check_private_bounds
-from sudare.dictionary.secure_totals import adder
 from sudare.dictionary.training import SimulatedTraining, member_part, simulated, trained
 from sudare.errors import DataError, InvalidParameter
 from sudare.frames.person_rows import kept_persons

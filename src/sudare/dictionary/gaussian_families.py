@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from sudare.array_types import Booleans, Floats
 from sudare.dictionary.dependency_selection import description_length
 from sudare.dictionary.e_step import diagonal_gaussian_statistics, gaussian_statistics
-from sudare.dictionary.families import (
+from sudare.dictionary.exponential_families import (
     Expected,
     Family,
     Frame,
@@ -27,6 +27,7 @@ from sudare.dictionary.families import (
     log_weights,
     positive,
     symmetric,
+    upper_triangle,
 )
 from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.errors import DataError, InvalidParameter
@@ -87,7 +88,7 @@ class SparseGaussian(_Gaussian):
 
     def statistics(self, Z: Floats) -> Floats:
         """x and the upper triangle of xxᵀ (1.57)."""
-        rows, columns = np.triu_indices(Z.shape[1])
+        rows, columns = upper_triangle(Z.shape[1])
         return np.hstack([Z, Z[:, rows] * Z[:, columns]])
 
     def statistic_limits(self, overall: Overall) -> Floats:
@@ -99,7 +100,7 @@ class SparseGaussian(_Gaussian):
         """Mean zero, and N times the correlations."""
         roots = overall.deviation
         correlations = overall.covariance / np.outer(roots, roots)
-        return overall.rows * np.concatenate([np.zeros(len(roots)), correlations[np.triu_indices(len(roots))]])
+        return overall.rows * np.concatenate([np.zeros(len(roots)), correlations[upper_triangle(len(roots))]])
 
     def log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
         """(1.54)."""
@@ -118,7 +119,7 @@ class SparseGaussian(_Gaussian):
         counts, sums, moments, log_likelihood = gaussian_statistics(
             Z, log_weights(weights), patterns["means"], choleskys, log_dets, self.precision
         )
-        rows, columns = np.triu_indices(Z.shape[1])
+        rows, columns = upper_triangle(Z.shape[1])
         return Expected(counts, np.hstack([sums, moments[:, rows, columns]]), float(log_likelihood))
 
     def conditional_log_densities(self, Z: Floats, patterns: Patterns) -> Floats:

@@ -23,7 +23,7 @@ from sudare.array_types import Floats
 from sudare.dictionary.graphical_lasso_newton_steps import Start, newton_solution, point_at
 from sudare.errors import DataError, InvalidParameter, NotSolved
 from sudare.parameter_checks import Numbers
-from sudare.schema.frame_conversion import attempt
+from sudare.schema.table_from_any_frame import attempt
 
 _ASYMMETRY: Final = 1e-8
 # In nats.

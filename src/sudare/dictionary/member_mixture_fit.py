@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from sudare.array_types import Floats
-from sudare.dictionary.families import Expected, Family, Patterns, symmetric
+from sudare.dictionary.exponential_families import Expected, Family, Patterns, symmetric
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 
 # Variances of a heavy-tailed pattern in units of its narrowest one.

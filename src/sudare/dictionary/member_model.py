@@ -16,9 +16,9 @@ from scipy.special import logsumexp
 from scipy.stats import qmc
 
 from sudare.array_types import Booleans, Floats
-from sudare.dictionary.families import Family, Patterns
+from sudare.dictionary.exponential_families import Family, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian, partial_correlations
-from sudare.dictionary.member_records import finite_matrix
+from sudare.dictionary.member_tables import finite_matrix
 from sudare.errors import DataError, InvalidParameter
 from sudare.parameter_checks import Numbers
 from sudare.schema import Schema

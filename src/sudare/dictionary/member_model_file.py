@@ -16,13 +16,13 @@ import numpy as np
 from sudare.array_types import Floats
 from sudare.dictionary.column_families import Categorical
 from sudare.dictionary.estimators import FAMILIES
-from sudare.dictionary.families import Family, Patterns
+from sudare.dictionary.exponential_families import Family, Patterns
 from sudare.dictionary.member_model import MemberModel
-from sudare.dictionary.member_records import Layout, declared_layout, levels_of
+from sudare.dictionary.member_tables import Layout, declared_layout, levels_of
 from sudare.errors import DataError
 from sudare.parsing import bounded_bytes, parsed_json
 from sudare.schema import Schema
-from sudare.schema.frame_conversion import attempt
+from sudare.schema.table_from_any_frame import attempt
 
 # What the arrays of a family are called, and whether all their entries are above zero. Precisions are checked as matrices.
 _ARRAYS: Final[Mapping[str, Mapping[str, bool]]] = {

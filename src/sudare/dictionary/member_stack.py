@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sudare.array_types import Floats
 from sudare.dictionary.em import Dictionary
-from sudare.dictionary.families import Family, Patterns
+from sudare.dictionary.exponential_families import Family, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.member_mixture_fit import (
     NO_TAILS,
@@ -29,8 +29,8 @@ from sudare.dictionary.member_mixture_fit import (
     fitted_mixture,
     robust_deviations,
 )
-from sudare.dictionary.member_records import Records
-from sudare.dictionary.member_weights import needed
+from sudare.dictionary.member_tables import Records
+from sudare.dictionary.mixture_weights import needed
 
 # Beyond so many records own patterns are learned from half of them, a quarter, …, evenly spread, so that it takes seconds.
 _MOST_RECORDS: Final = 2**13

@@ -21,7 +21,7 @@ from scipy.stats import qmc
 from sudare.array_types import Booleans, Floats
 from sudare.dictionary.dependency_selection import support_by_ebic
 from sudare.dictionary.em import Fit, Opening, Script, maximised
-from sudare.dictionary.families import Patterns, symmetric
+from sudare.dictionary.exponential_families import Patterns, symmetric
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.sum_questions import Branch, Overlaps, power_of_two_at_least
 

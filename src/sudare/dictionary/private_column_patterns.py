@@ -22,7 +22,7 @@ from sudare.dictionary.column_families import ColumnFamily
 from sudare.dictionary.component_merging import SPARE_SHARE, NoisyPatterns, merged_late, staying_patterns
 from sudare.dictionary.distributed_noise import NoisePlan, Release
 from sudare.dictionary.em import Script, Terms
-from sudare.dictionary.families import Frame, Overall, Patterns
+from sudare.dictionary.exponential_families import Frame, Overall, Patterns
 from sudare.dictionary.pattern_selection import normal_points
 from sudare.dictionary.private_sum_questions import Intervals, NoisyStatistics
 from sudare.dictionary.sum_questions import power_of_two_at_least

@@ -25,7 +25,7 @@ from sudare.dictionary.component_merging import (
 )
 from sudare.dictionary.distributed_noise import NoisePlan, Release
 from sudare.dictionary.em import Script, Terms, implausible
-from sudare.dictionary.families import Family, Frame, Patterns
+from sudare.dictionary.exponential_families import Family, Frame, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian
 from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.dictionary.pattern_selection import normal_points

@@ -17,9 +17,9 @@ from sudare.array_types import Floats
 from sudare.dictionary.column_families import ColumnFamily
 from sudare.dictionary.distributed_noise import NoisePlan, Release, on_grid_towards_zero
 from sudare.dictionary.em import implausible
-from sudare.dictionary.families import Family, Frame, Patterns, log_weights, symmetric
+from sudare.dictionary.exponential_families import Family, Frame, Patterns, log_weights, symmetric, upper_triangle
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.member_records import Records, total_over
+from sudare.dictionary.member_tables import Records, total_over
 from sudare.dictionary.sum_questions import Own, Question
 from sudare.privacy.noise import NoiseSource
 
@@ -109,7 +109,7 @@ class NoisyMoments(NoisyQuestion):
         parts = []
         for k in range(len(self.weights)):
             inside = within_ball(Z, self.clip, k)
-            rows, columns = np.triu_indices(inside.shape[1])
+            rows, columns = upper_triangle(inside.shape[1])
             products = inside[:, rows] * inside[:, columns] * np.where(rows == columns, 1.0, _ROOT_TWO)
             parts.append(shares[:, [k]] * np.hstack([np.ones((len(Z), 1)), inside, products]))
         return np.hstack(parts) * _NORM_MARGIN
@@ -192,6 +192,6 @@ def at_most_one_long(vectors: Floats) -> Floats:
 def unpacked(total: Floats, patterns: int, columns: int) -> tuple[Floats, Floats, Floats]:
     """Counts, Σ r u and Σ r uuᵀ from a noisy total."""
     parts = total.reshape(patterns, -1)
-    rows, others = np.triu_indices(columns)
+    rows, others = upper_triangle(columns)
     products = parts[:, 1 + columns :] / np.where(rows == others, 1.0, _ROOT_TWO)
     return parts[:, 0], parts[:, 1 : 1 + columns], symmetric(products, columns)

@@ -18,7 +18,8 @@ from sudare.array_types import Floats
 from sudare.dictionary.column_families import ColumnFamily
 from sudare.dictionary.distributed_noise import NoisePlan, Release
 from sudare.dictionary.em import Dictionary, Script, Terms, row_count
-from sudare.dictionary.families import Family, Overall
+from sudare.dictionary.exponential_families import Family, Overall
+from sudare.dictionary.in_process_secure_sums import ADDENDS
 from sudare.dictionary.private_column_patterns import STATISTIC_SENSITIVITY, noisy_columns
 from sudare.dictionary.private_gaussian_patterns import (
     MOMENT_SENSITIVITY,
@@ -28,7 +29,6 @@ from sudare.dictionary.private_gaussian_patterns import (
     noisy_gaussians,
 )
 from sudare.dictionary.private_sum_questions import NoisyOpening
-from sudare.dictionary.secure_totals import ADDENDS
 from sudare.dictionary.sum_questions import Branch, power_of_two_at_least
 from sudare.errors import InvalidParameter
 from sudare.privacy.accounting import gaussian_mu_within

@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 
 from sudare.array_types import Floats
-from sudare.dictionary.families import Expected, Family, Frame, Patterns, log_weights
-from sudare.dictionary.member_records import Records, total_over
-from sudare.dictionary.member_weights import inherited_weights, updated_weights
+from sudare.dictionary.exponential_families import Expected, Family, Frame, Patterns, log_weights
+from sudare.dictionary.member_tables import Records, total_over
+from sudare.dictionary.mixture_weights import inherited_weights, updated_weights
 from sudare.errors import InvalidParameter
 from sudare.privacy.noise import NoiseSource
 

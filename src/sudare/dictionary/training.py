@@ -17,9 +17,9 @@ import numpy as np
 from sudare.array_types import Floats
 from sudare.dictionary.em import Dictionary, Script, Terms, implausible, opened
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.member_records import Records
 from sudare.dictionary.member_stack import OwnPart, stacked
-from sudare.dictionary.member_weights import needed_weights
+from sudare.dictionary.member_tables import Records
+from sudare.dictionary.mixture_weights import needed_weights
 from sudare.dictionary.pattern_selection import refined, searched
 from sudare.dictionary.private_training import PrivateTerms, trained_privately
 from sudare.dictionary.sum_questions import Own, Question, Vetoes, answered

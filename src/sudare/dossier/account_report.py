@@ -5,26 +5,30 @@ It is made of the ledger, which holds no private value, and of files that left. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sudare import __version__
-from sudare.dossier.facts import Facts
+from sudare.dossier.facts_from_release import facts_of
 from sudare.dossier.number_table import has_intervals, measured_rows, number_table
-from sudare.dossier.release_facts import facts_of
 from sudare.dossier.released_numbers import ReleasedNumbers, numbers_or_none
+from sudare.dossier.statement_facts import Facts
+from sudare.languages import Language, translated
 from sudare.privacy import Account, Release
 from sudare.privacy.account_balance import spending_steps
 from sudare.privacy.ledger_chain import Entry, Head
 from sudare.report import BudgetBar, Page, Part, Picture, Table, picture, strength_of
 from sudare.report.budget_bar import ENTRY_HEADINGS, entry_cells, time_text
-from sudare.report.numbers import percent_up, rounded_down, rounded_up, whole
-from sudare.report.plots import interval_rows, steps
+from sudare.report.fonts import drawn_language
+from sudare.report.number_formatting import percent_up, rounded_down, rounded_up, whole
+from sudare.report.plots import inches_for_rows, interval_rows, steps
 from sudare.report.privacy_card import Signature
 
 MADE_BY: Final = f"sudare report, version {__version__}"
 MOST_ROWS: Final = 200
 MOST_DRAWN: Final = 40
+MOST_PANELS: Final = 8
+_EVERYONE: Final = "everyone"
 _KINDS: Final = {
     "statistics": "Statistics: numbers over many records, with noise.",
     "model": "A model: parameters learned from many records, with noise.",
@@ -33,10 +37,12 @@ _KINDS: Final = {
 }
 
 
-def report_page(account: Account | None, head: Head | None, releases: Sequence[tuple[Release, Signature]]) -> Page:
-    """The page: the account's parts, if there is one, then one part for each release."""
-    parts = [] if account is None or head is None else account_parts(account, head)
-    parts += [release_part(release, signature) for release, signature in releases]
+def report_page(
+    account: Account | None, head: Head | None, releases: Sequence[tuple[Release, Signature]], language: Language = "en"
+) -> Page:
+    """The page: the account's parts, if there is one, then one part for each release, with numbers in the language of the reader."""
+    parts = [] if account is None or head is None else account_parts(account, head, language)
+    parts += [release_part(release, signature, language) for release, signature in releases]
     return Page(
         title="What left, and what it cost",
         lead="Made from the ledger and from signed files. No record, and nothing that only the owner knows, is on this page.",
@@ -45,7 +51,7 @@ def report_page(account: Account | None, head: Head | None, releases: Sequence[t
     )
 
 
-def account_parts(account: Account, head: Head) -> list[Part]:
+def account_parts(account: Account, head: Head, language: Language = "en") -> list[Part]:
     """Budget, what left, and every entry."""
     entries = account.entries()
     bar = BudgetBar.from_terms(account.name, account.terms.to_dict(), account.spent(), len(entries))
@@ -66,7 +72,7 @@ def account_parts(account: Account, head: Head) -> list[Part]:
             title="What left, and what it cost",
             result=f"{whole(len(charged))} charges, {whole(sum(entry.kind == 'release' for entry in entries))} files, "
             f"{whole(sum(entry.kind == 'disclosure' for entry in entries))} disclosures without a guarantee.",
-            blocks=[Table(("entry", "what", "guarantee", "towards", "time"), _charge_rows(entries))],
+            blocks=[Table(("entry", "what", "guarantee", "towards", "time (UTC)"), _charge_rows(entries, language))],
             how_to_read=[
                 "A disclosure showed exact values to those named; it is not private, and is entered all the same."
             ],
@@ -77,7 +83,7 @@ def account_parts(account: Account, head: Head) -> list[Part]:
             blocks=[
                 Table(
                     ENTRY_HEADINGS,
-                    [entry_cells(entry.to_dict()) for entry in entries],
+                    [entry_cells(entry.to_dict(), language) for entry in entries],
                     "All entries of the account",
                     folded=True,
                 ),
@@ -90,14 +96,14 @@ def account_parts(account: Account, head: Head) -> list[Part]:
     ]
 
 
-def release_part(release: Release, signature: Signature) -> Part:
-    """One release: what it is, its numbers with intervals, a picture, its card."""
+def release_part(release: Release, signature: Signature, language: Language = "en") -> Part:
+    """One release: what it is, its numbers with intervals, a picture of each, its card."""
     facts = facts_of(release, signature)
     numbers = numbers_or_none(release)
-    drawn = None if numbers is None else _picture(numbers)
+    drawn = None if numbers is None else _picture(numbers, drawn_language(language))
     blocks: list[Any] = [] if drawn is None else [drawn]
     if numbers is not None:
-        blocks.append(_number_table(numbers))
+        blocks.append(_number_table(numbers, language))
     return Part(
         title=f"{facts.learner} (entry {facts.card.entry})",
         result=_KINDS[facts.kind],
@@ -151,7 +157,7 @@ def _history(entries: Sequence[Entry]) -> list[Picture]:
     return [picture([panel], f"Steps of ε over {len(spent) - 1} charges and raises, below the line of the budget.")]
 
 
-def _charge_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
+def _charge_rows(entries: Sequence[Entry], language: Language) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for entry in entries:
         if entry.kind not in ("charge", "disclosure"):
@@ -165,29 +171,49 @@ def _charge_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
             )
             said = f"ε = {rounded_up(float(promise['epsilon']))}, δ = {rounded_up(promise['delta']) if promise['delta'] else '0'}: {strength.word}"
         rows.append(
-            (str(entry.position), str(entry.body["what"]), said, str(promise["towards"]), time_text(entry.time))
+            (
+                str(entry.position),
+                str(entry.body["what"]),
+                said,
+                _towards(promise, language),
+                time_text(entry.time)[:16],
+            )
         )
     return rows
 
 
-def _number_table(numbers: ReleasedNumbers) -> Table:
-    found = number_table(numbers, MOST_ROWS)
+def _towards(promise: Mapping[str, Any], language: Language) -> str:
+    """To whom a promise is made: everyone, or members by their names."""
+    towards = str(promise["towards"])
+    return translated(towards, language) if towards == _EVERYONE else towards
+
+
+def _number_table(numbers: ReleasedNumbers, language: Language) -> Table:
+    found = number_table(numbers, language, MOST_ROWS)
     total = found.rows_in_all
     caption = (
         f"The numbers ({whole(total)} rows)"
         if total <= MOST_ROWS
         else f"The first {whole(MOST_ROWS)} of {whole(total)} rows of numbers"
     )
-    return Table(found.headings, found.rows, caption, folded=True)
+    return Table(found.headings, found.rows, caption, folded=True, is_told=True)
 
 
-def _picture(numbers: ReleasedNumbers) -> Picture | None:
-    """The first number that has intervals, row by row; None where there is none, or there are too many rows."""
-    rows = measured_rows(numbers)
-    if rows is None or not rows.has_intervals or not 0 < len(rows.values) <= MOST_DRAWN:
+def _picture(numbers: ReleasedNumbers, language: Language) -> Picture | None:
+    """Every number that has intervals, row by row; None where there is none, or there are too many rows."""
+    drawn = [
+        rows for rows in measured_rows(numbers, language) if rows.has_intervals and 0 < len(rows.values) <= MOST_DRAWN
+    ]
+    if not drawn:
         return None
-    panel = interval_rows(rows.labels, rows.values, rows.lows, rows.highs, x_label=rows.axis)
-    return picture([panel], f"{len(rows.values)} numbers with their intervals.")
+    panels = [
+        interval_rows(rows.labels, rows.values, rows.lows, rows.highs, x_label=rows.axis, are_dates=rows.are_dates)
+        for rows in drawn[:MOST_PANELS]
+    ]
+    counts = [len(rows.values) for rows in drawn[:MOST_PANELS]]
+    count = sum(counts)
+    height = inches_for_rows(max(counts))
+    return picture(panels, f"{count} numbers with their intervals.", panel_inches=height)
 
 
 def _interval_texts(numbers: ReleasedNumbers, facts: Facts) -> list[str]:

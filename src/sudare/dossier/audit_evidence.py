@@ -2,68 +2,75 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from functools import cache
+from importlib import resources
+from typing import Any, Final
 
-from sudare.dossier.facts import Facts
+from sudare.dossier.statement_facts import Facts
+from sudare.parsing import parsed_json
 
-
-class Measured(NamedTuple):
-    """One audit: the largest privacy loss of the known law as a share of the claim, and the ε that samples showed from below."""
-
-    pair: str
-    law_over_claim: str
-    sampled: str = ""
-
-
-_FROM_ONE_END = Measured("one value from one end to the other", "1.00 (exact, from the table that is drawn from)")
-_STATISTIC = Measured("a row from all-lowest to all-highest", "≥ 0.8")
-
-# As printed in docs/audits.md at ε = 0.1, 1, 5 (law) and ε = 1, 5 (sampled); a test compares the two.
-MEASURED: Final = {
-    "PrivateMean": _STATISTIC,
-    "PrivateHistogram": _STATISTIC,
-    "PrivateStandardScaler": _STATISTIC,
-    "PrivateLogisticRegression-objective": Measured(
-        "401 rows; one is misclassified far off both ways", "0.89, 0.94, 0.94", "0.18, 1.8"
-    ),
-    "PrivateLogisticRegression-output": Measured("4,097 rows; the same", "0.81, 0.81, 0.81", "0.34, 2.6"),
-    "PrivateLogisticRegression-descent": Measured("6 rows; one changes its label", "not known", "0, 2.6"),
-    "PrivateLogisticRegression-mean": Measured("the same", "1.00, 1.00, 1.00", "0.70, 3.8"),
-    "PrivateLinearSVC-objective": Measured("the same, large penalty", "0.99, 0.99, 0.99", "0.70, 4.1"),
-    "PrivateLinearSVC-output": Measured("the same", "0.999, 0.999, 0.999", "0.73, 3.9"),
-    "PrivateRidge-objective": Measured(
-        "one target from highest to lowest, large penalty", "0.99, 0.99, 0.99", "0.60, 3.6"
-    ),
-    "PrivateRidge-descent": Measured("the same, residuals capped low", "0.86, 0.86, 0.85", "0, 2.8"),
-    "LaplacePerturbation": _FROM_ONE_END,
-    "SquareWave": _FROM_ONE_END,
-    "RetainReplace": _FROM_ONE_END,
-    "UnaryEncoding": _FROM_ONE_END,
-    "SubsetSelection": _FROM_ONE_END,
-    "PrivateSynthesizer-marginals": Measured(
-        "8 rows; one changes in every column and in its label",
-        "1.00 (exact, stage by stage with the same noisy answers)",
-        "0, 2.4",
-    ),
-    "PrivateSynthesizer-microaggregation": Measured(
-        "8 rows; the lowest values change their class", "1.00 (the same)", "0, 1.6"
-    ),
-    "GibbsLogisticRegression": Measured("4,097 rows; one is misclassified both ways", "0.61, 0.71, 0.74", "0, 3.1"),
-    "GibbsRidge": Measured(
-        "one target from highest to lowest, small ball, large penalty", "0.66, 0.95, 0.95", "0.60, 4.3"
-    ),
-    "GibbsMean": Measured("one record from corner to corner", "1.00, 1.00, 1.00", "0.70, 4.5"),
-    "PrivateExponentialWeights": Measured(
-        "20 experts; a label is what one of them alone says, or what all others say", "0.95, 0.95, 0.94", "0, 1.3"
-    ),
+_FAR_APART: Final = "vectors as far apart as the sensitivity"
+_LOWEST_TO_HIGHEST: Final = "a row from all-lowest to all-highest"
+_END_TO_END: Final = "one value from one end to the other"
+# What differs between the two data sets of each audit.
+PAIRS: Final = {
+    "laplace": _FAR_APART,
+    "laplace-vector": _FAR_APART,
+    "gaussian": _FAR_APART,
+    "gamma-norm": _FAR_APART,
+    "infinity-norm": _FAR_APART,
+    "schema-draft": "a row from one cell into another, in the counts from which a draft finds bounds",
+    "PrivateMean": _LOWEST_TO_HIGHEST,
+    "PrivateHistogram": _LOWEST_TO_HIGHEST,
+    "PrivateStandardScaler": _LOWEST_TO_HIGHEST,
+    "PrivateLogisticRegression-objective": "401 rows; one is misclassified far off both ways",
+    "PrivateLogisticRegression-output": "4,097 rows; one is misclassified far off both ways",
+    "PrivateLogisticRegression-descent": "6 rows; one changes its label",
+    "PrivateLogisticRegression-mean": "6 rows; one changes its label",
+    "PrivateLinearSVC-objective": "6 rows; one changes its label; large penalty",
+    "PrivateLinearSVC-output": "6 rows; one changes its label",
+    "PrivateRidge-objective": "one target from highest to lowest; large penalty",
+    "PrivateRidge-descent": "one target from highest to lowest; residuals capped low",
+    "LaplacePerturbation": _END_TO_END,
+    "SquareWave": _END_TO_END,
+    "RetainReplace": _END_TO_END,
+    "UnaryEncoding": _END_TO_END,
+    "SubsetSelection": _END_TO_END,
+    "PrivateSynthesizer-marginals": "8 rows; one changes in every column and in its label",
+    "PrivateSynthesizer-microaggregation": "8 rows; the lowest values change their class",
+    "GibbsLogisticRegression": "4,097 rows; one is misclassified both ways",
+    "GibbsRidge": "one target from highest to lowest; small ball, large penalty",
+    "GibbsMean": "one record from corner to corner",
+    "PrivateExponentialWeights": "20 experts; a label is what one of them alone says, or what all others say",
 }
+
+
+@cache
+def audit_results() -> dict[str, Any]:
+    """What `python -m benchmarks.audits` found: for each audit its number of outputs, and by claimed ε the law's ε (None if unknown) and the sampled one."""
+    found: dict[str, Any] = parsed_json(
+        resources.files("sudare.dossier").joinpath("audit_results.json").read_text("utf-8")
+    )
+    return found
+
+
+def measured_texts(name: str) -> tuple[str, str]:
+    """Of one audit: the law's ε over the claim at each ε, or 'not known', and the ε that samples showed from below at each ε."""
+    comparisons = audit_results()[name]["comparisons"]
+    laws = [each["computed"] for each in comparisons]
+    shares = (
+        "not known"
+        if None in laws
+        else ", ".join(f"{law / each['epsilon']:.3g}" for law, each in zip(laws, comparisons, strict=True))
+    )
+    return shares, ", ".join(f"{each['sampled']:.2g}" for each in comparisons)
 
 
 def audit_evidence(facts: Facts) -> dict[str, Any]:
     """The evidence behind one release, as plain values."""
     audits = [{"audit": name, "command": f"sudare audit {name}", "measured": _measured(name)} for name in facts.audits]
     return {
-        "about": "What tries to refute this mechanism. The values are those that docs/audits.md of sudare prints: measured with the named commands while sudare was developed, on data chosen to be hard, and copied by hand; no result file is kept, and they were not measured anew for this version. They are not about this file's records. Run the command to measure them yourself.",
+        "about": "What tries to refute this mechanism. The values are those that docs/audits.md of sudare prints: measured while sudare was developed, by the audits of these names on data chosen to be hard, with as many outputs as said; they were not measured anew for this version. They are not about this file's records. Run the command to measure them yourself.",
         "learner": facts.learner,
         "method": facts.method,
         "versions": dict(facts.card.versions),
@@ -84,9 +91,12 @@ def audit_evidence(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _measured(name: str) -> dict[str, str] | None:
-    found = MEASURED.get(name)
-    if found is None:
-        return None
-    at = {"law ÷ claim at ε = 0.1, 1, 5": found.law_over_claim, "ε shown by samples at ε = 1, 5": found.sampled}
-    return {"pair": found.pair, **{label: text for label, text in at.items() if text}}
+def _measured(name: str) -> dict[str, Any]:
+    law, sampled = measured_texts(name)
+    at = ", ".join(f"{each['epsilon']:g}" for each in audit_results()[name]["comparisons"])
+    return {
+        "pair": PAIRS[name],
+        f"law ÷ claim at ε = {at}": law,
+        f"ε shown by samples at ε = {at}": sampled,
+        "outputs on each data set": audit_results()[name]["samples"],
+    }

@@ -15,11 +15,12 @@ from markupsafe import Markup
 from sudare import __version__
 from sudare.dossier.audit_evidence import audit_evidence
 from sudare.dossier.bilingual_sections import Text
-from sudare.dossier.facts import Facts
+from sudare.dossier.promise_texts import strength_text
 from sudare.dossier.proof_pages import proof_html
 from sudare.dossier.registry_entry import FILE_NAME, Publication, registry_entry, yaml_text
 from sudare.dossier.registry_fields import problems_of
-from sudare.dossier.statement import NO_ADVICE, sections_of, strength_text
+from sudare.dossier.statement import NO_ADVICE, sections_of
+from sudare.dossier.statement_facts import Facts
 from sudare.errors import InvalidParameter
 from sudare.files import write_new
 from sudare.languages import Language

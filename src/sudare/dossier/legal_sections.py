@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sudare.dossier.bilingual_sections import Row, Section, Text
-from sudare.dossier.facts import Facts
+from sudare.dossier.statement_facts import Facts
 
 
 def gdpr_section(facts: Facts) -> Section:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import Any
 
-from sudare.dossier.released_numbers import ReleasedNumbers
-from sudare.report.numbers import six_digits
+from sudare.dossier.released_numbers import OwnText, ReleasedNumbers
+from sudare.languages import Language, translated
+from sudare.report.number_formatting import between, six_digits
 from sudare.safe_text import escaped_for_terminal
-
-# The group of all rows whose undeclared key was not selected; rows without a key are among them.
-ALL_OTHERS: Final = "(all others)"
 
 
 @dataclass(frozen=True)
 class NumberTable:
-    """Text under headings; units stand in headings, intervals in the cell of their number."""
+    """Text under headings, in the reader's language; units stand in headings, intervals in the cell of their number."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -25,7 +25,7 @@ class NumberTable:
 
 @dataclass(frozen=True)
 class MeasuredRows:
-    """The column to draw, row by row. Numbers that have no interval reach from zero."""
+    """Numbers to draw on one axis, row by row, with texts in the reader's language. Where there are no intervals, their ends are the numbers; dates are seconds since 1970."""
 
     axis: str
     labels: Sequence[str]
@@ -33,23 +33,26 @@ class MeasuredRows:
     lows: Sequence[float]
     highs: Sequence[float]
     has_intervals: bool
+    are_dates: bool = False
 
 
-def number_table(numbers: ReleasedNumbers, most_rows: int | None = None) -> NumberTable:
+def number_table(numbers: ReleasedNumbers, language: Language = "en", most_rows: int | None = None) -> NumberTable:
     """Columns as rows of text, at most so many."""
     found = numbers.table
     ends = _ends(found)
-    columns: dict[str, list[str]] = {}
+    headings, columns = [], []
     for name, values in found.items():
         if name in ends:
             continue
-        written = [_cell(value) for value in values[:most_rows]]
         if f"{name}_low" in ends:
-            low, high = ([_cell(value) for value in found[f"{name}_{end}"][:most_rows]] for end in ("low", "high"))
-            written = [f"{each} ({a} – {b})" for each, a, b in zip(written, low, high, strict=True)]
-        columns[_with_unit(numbers, name)] = written
+            of_rows = zip(*(found[each][:most_rows] for each in (name, f"{name}_low", f"{name}_high")), strict=True)
+            written = [_with_interval(*each) for each in of_rows]
+        else:
+            written = [_cell(numbers, name, value, language) for value in values[:most_rows]]
+        headings.append(escaped_for_terminal(numbers.heading(name, language)))
+        columns.append(written)
     rows_in_all = max((len(values) for values in found.values()), default=0)
-    return NumberTable(list(columns), list(zip(*columns.values(), strict=True)), rows_in_all)
+    return NumberTable(headings, list(zip(*columns, strict=True)), rows_in_all)
 
 
 def has_intervals(numbers: ReleasedNumbers) -> bool:
@@ -57,28 +60,48 @@ def has_intervals(numbers: ReleasedNumbers) -> bool:
     return bool(_ends(numbers.table))
 
 
-def measured_rows(numbers: ReleasedNumbers) -> MeasuredRows | None:
-    """What there is to draw first; None where nothing is, or a row of it has no number."""
-    return None if numbers.measured is None else _rows(numbers, numbers.measured)
-
-
-def all_measured_rows(numbers: ReleasedNumbers) -> list[MeasuredRows]:
-    """All that there is to draw: counts, means, variances and quantiles by group are one picture each."""
+def measured_rows(numbers: ReleasedNumbers, language: Language = "en") -> list[MeasuredRows]:
+    """All that there is to draw: counts, means, variances and quantiles by group are a picture each, and so are columns of different units."""
     with_ends = [name for name in numbers.table if f"{name}_low" in _ends(numbers.table)]
     names = with_ends if numbers.measured in with_ends else [numbers.measured]
-    found = [_rows(numbers, name) for name in names if name is not None]
-    return [rows for rows in found if rows is not None]
+    return [rows for name in names if name is not None for rows in _of_equal_units(numbers, name, language)]
 
 
-def _rows(numbers: ReleasedNumbers, name: str) -> MeasuredRows | None:
+def _of_equal_units(numbers: ReleasedNumbers, name: str, language: Language) -> list[MeasuredRows]:
+    """The rows of a column, those with one unit together, and dates apart; none where a row has no number."""
     found = numbers.table
     values = found[name]
     with_ends = f"{name}_low" in _ends(found)
-    lows, highs = (found[f"{name}_low"], found[f"{name}_high"]) if with_ends else ([0.0] * len(values), values)
-    if not all(isinstance(value, int | float) for value in (*values, *lows, *highs)):
-        return None
-    labels = [", ".join(_cell(found[each][row]) for each in numbers.labels) for row in range(len(values))]
-    return MeasuredRows(_with_unit(numbers, name), labels, values, lows, highs, with_ends)
+    lows, highs = (found[f"{name}_low"], found[f"{name}_high"]) if with_ends else (values, values)
+    has_units = "unit" in found and "unit" not in numbers.headings and name != "count"
+    units = found["unit"] if has_units else [""] * len(values)
+    kinds = [(isinstance(value, str), unit) for value, unit in zip(values, units, strict=True)]
+    heading, drawn = numbers.heading(name, language), []
+    for are_dates, unit in dict.fromkeys(kinds):
+        rows = [row for row, kind in enumerate(kinds) if kind == (are_dates, unit)]
+        columns = [[_number(column[row]) for row in rows] for column in (values, lows, highs)]
+        if any(math.isnan(number) for column in columns for number in column):
+            continue
+        said = unit.said(language) if isinstance(unit, OwnText) else unit
+        axis = escaped_for_terminal(f"{heading} ({said})" if said else heading)
+        labels = [_label(numbers, row, language) for row in rows]
+        drawn.append(MeasuredRows(axis, labels, columns[0], columns[1], columns[2], with_ends, are_dates))
+    return drawn
+
+
+def _label(numbers: ReleasedNumbers, row: int, language: Language) -> str:
+    names = [name for name in numbers.labels if name != "unit" or name in numbers.headings]
+    return ", ".join(_cell(numbers, name, numbers.table[name][row], language) for name in names)
+
+
+def _number(value: object) -> float:
+    """A number, or a date as seconds since 1970; NaN where it is neither."""
+    if isinstance(value, int | float):
+        return float(value)
+    try:
+        return datetime.fromisoformat(str(value)).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return math.nan
 
 
 def _ends(found: Mapping[str, list[Any]]) -> set[str]:
@@ -87,11 +110,16 @@ def _ends(found: Mapping[str, list[Any]]) -> set[str]:
     return {end for pair in pairs if pair[0] in found and pair[1] in found for end in pair}
 
 
-def _with_unit(numbers: ReleasedNumbers, name: str) -> str:
-    return escaped_for_terminal(f"{name} ({numbers.units[name]})" if name in numbers.units else name)
+def _with_interval(value: object, low: object, high: object) -> str:
+    """A number with as many digits as its interval leaves certain; ends are rounded outwards."""
+    if all(isinstance(each, float) and math.isfinite(each) for each in (value, low, high)):
+        value, low, high = between(float(str(value)), float(str(low)), float(str(high)))
+    return escaped_for_terminal(f"{value} ({low} – {high})")
 
 
-def _cell(value: object) -> str:
+def _cell(numbers: ReleasedNumbers, name: str, value: object, language: Language) -> str:
     if value is None:
-        return ALL_OTHERS
+        return translated(numbers.none_text(name), language)
+    if isinstance(value, OwnText):
+        return escaped_for_terminal(value.said(language))
     return six_digits(value) if isinstance(value, float) else escaped_for_terminal(str(value))

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Self
 
-from sudare.dossier.facts import Facts
 from sudare.dossier.registry_fields import CURATOR_TYPES, SECTORS, tier_of
 from sudare.dossier.statement import sections_of
+from sudare.dossier.statement_facts import Facts
 from sudare.errors import InvalidParameter
 
 FILE_NAME: Final = "registry_entry.yaml"

@@ -9,24 +9,92 @@ from typing import Any, Final
 import numpy as np
 
 from sudare.errors import InvalidParameter, SudareError
+from sudare.languages import Language, translated, translator
 from sudare.privacy import Release
-from sudare.schema import Number
+from sudare.schema import Date, Number
+from sudare.statistics.joint_quantiles import middles_of_bins
 
 DEFAULT_LEVEL: Final = 0.95
-COEFFICIENTS: Final = "Coefficients are of encoded columns: docs/linear.md says how they are encoded. They have noise in them, and no interval is known for it."
+COEFFICIENTS: Final = (
+    "A coefficient is what a column adds to the score. A number counts as 0 in the middle between its bounds and as 1 at the upper one (or by its declared centre and scale), "
+    "a category as 1 where it applies. Positive ones make the named class likelier, or the predicted number larger. "
+    "They have noise in them, and no interval is known for it."
+)
 SHAPES: Final = "Every column adds its shape to the log-odds, here about the mean over its values. Shapes have noise in them, and no interval is known for it."
-_PARTS: Final = ("mean", "sum", "variance", "median", "value")
+ALL_OTHERS: Final = "(all others)"
+MISSING: Final = "(missing)"
+# How a table calls a number about a column, and what people are told: {column} is the column's name.
+_PARTS: Final = {
+    "mean": "mean of {column}",
+    "sum": "sum of {column}",
+    "variance": "variance of {column}",
+    "median": "median of {column}",
+}
+_QUANTILE: Final = "{quantile} quantile of {column}"
+
+
+class OwnText(str):
+    """A cell that is a text of ours, and no name or value of the table."""
+
+    __slots__ = ()
+
+    def said(self, language: Language) -> str:
+        """The text in the language."""
+        return translated(str(self), language)
+
+
+class BinText(OwnText):
+    """A cell that names a bin: “0 to 3”."""
+
+    __slots__ = ()
+
+    def said(self, language: Language) -> str:
+        """The bin in signs, which need no language."""
+        return self.replace(" to ", " – ")
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What stands above a column: a text of ours, with the name of a column in its gap if it has one; or such a name alone."""
+
+    text: str
+    column: str = ""
+    quantile: str = ""
+    is_name: bool = False
+
+    def said(self, language: Language) -> str:
+        """The heading in the language; names stay as they are."""
+        if self.is_name:
+            return self.text
+        if not self.column:
+            return translated(self.text.replace("_", " "), language)
+        return translator(language)(self.text, column=self.column, quantile=self.quantile)
 
 
 @dataclass(frozen=True)
 class ReleasedNumbers:
-    """Columns of equal length; `units` of those that have one; `notes` are sentences; `measured` names the column to draw, if there is one, and `labels` those that say what is drawn."""
+    """Columns of equal length; `units` of those that have one; `notes` are sentences; `measured` names the column to draw, if there is one, and `labels` those that say what is drawn.
+
+    `headings` are of columns that are called otherwise than they are shown. Where a cell holds None, a value is missing; but in columns that are
+    `undeclared` it stands for all keys that were not selected, and for rows without one.
+    """
 
     table: Mapping[str, list[Any]]
     units: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     measured: str | None = None
     labels: tuple[str, ...] = ()
+    headings: Mapping[str, Heading] = field(default_factory=dict)
+    undeclared: frozenset[str] = frozenset()
+
+    def none_text(self, name: str) -> str:
+        """What an empty cell of a column stands for, in English."""
+        return ALL_OTHERS if name in self.undeclared else MISSING
+
+    def heading(self, name: str, language: Language) -> str:
+        """What stands above a column, with its unit."""
+        said = self.headings.get(name, Heading(name)).said(language)
+        return f"{said} ({self.units[name]})" if name in self.units else said
 
 
 def released_numbers(
@@ -69,26 +137,61 @@ def _of_statistic(release: Release, model: Any, by: list[str] | None, level: flo
         raise InvalidParameter("Intervals of quantiles were drawn with them, for 0.95.", "Leave --level out.")
     table = model.table(by, level) if by else model.table() if is_drawn else model.table(level=level)
     columns = model.declared_.columns
+    groups = model.groups_.columns if release.learner == "GroupedTable" else ()
+    of_columns = _of_columns(columns, [name for name in table if name not in groups])
     units = {
-        name: column.unit
-        for name in table
-        for part in _PARTS
-        for known, column in columns.items()
-        if name == f"{part}_{known}" and isinstance(column, Number) and column.unit and part != "variance"
+        name: f"{unit}²" if heading.text == _PARTS["variance"] else unit
+        for name, heading in of_columns.items()
+        if (unit := _unit(columns[heading.column]))
     }
+    names = {name: Heading(name, is_name=True) for name in groups}
     measured = next((name for name in table if f"{name}_low" in table), None)
     labels = tuple(
         name
         for name in table
         if name != "count" and f"{name}_low" not in table and not name.endswith(("_low", "_high"))
     )
-    return ReleasedNumbers(_with_units(table, columns), units, measured=measured, labels=labels)
+    shown = _with_units(_with_bins(table, columns), columns)
+    drawn = columns if is_drawn else getattr(model, "quantile_of", None) or ()
+    binned = [name for name in drawn if isinstance(columns[name], Number) and columns[name].bins is not None]
+    notes = (middles_of_bins(binned),) if binned else ()
+    return ReleasedNumbers(
+        shown, units, notes, measured=measured, labels=labels, headings={**of_columns, **names},
+        undeclared=frozenset(name for name in groups if name not in columns),
+    )  # fmt: skip
+
+
+def _of_columns(columns: Mapping[str, Any], names: list[str]) -> dict[str, Heading]:
+    """Headings of numbers about one column: its means, sums, variances and quantiles."""
+    found = {}
+    for name in names:
+        part, _, column = name.partition("_")
+        if part in _PARTS and column in columns:
+            found[name] = Heading(_PARTS[part], column)
+        elif part == "quantile" and (at := column.find("_")) >= 0 and column[at + 1 :] in columns:
+            found[name] = Heading(_QUANTILE, column[at + 1 :], column[:at])
+    return found
+
+
+def _unit(column: object) -> str:
+    """The unit that somebody declared for a column of numbers; dates are shown as dates, which have none."""
+    return column.unit or "" if isinstance(column, Number) and not isinstance(column, Date) else ""
+
+
+def _with_bins(table: Mapping[str, list[Any]], columns: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The table with bins of numbers known as such, where rows are grouped by them or counted in them."""
+
+    def shown(name: str, row: int, value: Any) -> Any:
+        column = columns.get(table["column"][row] if name == "value" and "column" in table else name)
+        return BinText(value) if isinstance(value, str) and isinstance(column, Number) else value
+
+    return {name: [shown(name, row, value) for row, value in enumerate(values)] for name, values in table.items()}
 
 
 def _with_units(table: Mapping[str, list[Any]], columns: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The table with a column of units after its column of columns, where one of them has a unit."""
     named = table.get("column")
-    units = [] if named is None else [getattr(columns.get(name), "unit", None) or "" for name in named]
+    units = [] if named is None else [_unit(columns.get(name)) for name in named]
     if not any(units):
         return dict(table)
     return {
@@ -104,19 +207,36 @@ def _of_scaler(model: Any) -> ReleasedNumbers:
         "mean": model.mean_.tolist(),
         "standard_deviation": model.scale_.tolist(),
     }
-    return ReleasedNumbers(_with_units(table, model.declared_.columns), measured="mean", labels=("column",))
+    columns = model.declared_.columns
+    # Means of dates are not shown as dates here: they belong to deviations in the same unit.
+    units = [
+        _since_first(column) if isinstance(column, Date) else _unit(column)
+        for column in map(columns.get, table["column"])
+    ]
+    shown = {"column": table.pop("column"), **({"unit": units} if any(units) else {}), **table}
+    return ReleasedNumbers(shown, measured="mean", labels=("column",))
+
+
+def _since_first(column: Date) -> OwnText:
+    """What a number of units of a column of dates counts."""
+    units = f"{column.unit}s"
+    return OwnText(f"{units} since {column.first}")
 
 
 def coefficient_names(model: Any) -> list[str]:
     """Names of the encoded columns of a linear model or network, in their order."""
     declared = model.declared_
-    return list(declared.names(model.encoding) if model.schema_digest_ is not None else declared.features)
+    return list(
+        declared.names(getattr(model, "used_encoding", model.encoding))
+        if model.schema_digest_ is not None
+        else declared.features
+    )
 
 
 def _of_linear_model(model: Any) -> ReleasedNumbers:
     coefficients = np.atleast_2d(model.coef_)
     intercepts = np.atleast_1d(model.intercept_)
-    terms = ["(intercept)", *coefficient_names(model)]
+    terms = [OwnText("(intercept)"), *coefficient_names(model)]
     rows = [[float(intercept), *map(float, line)] for intercept, line in zip(intercepts, coefficients, strict=True)]
     labels = _labels(model, len(rows))
     table: dict[str, list[Any]] = {} if labels is None else {"class": [one for one in labels for _ in terms]}
@@ -146,7 +266,7 @@ def _labels(model: Any, outputs: int) -> list[str] | None:
 
 def layers_of(model: Any) -> tuple[tuple[Any, Any], ...]:
     """Weights and biases of a network's layers, first layer first."""
-    from sudare.neural.training_methods import layered
+    from sudare.neural.training_method_base import layered
 
     outputs = len(model.classes_) if hasattr(model, "classes_") else 1
     sizes = (len(coefficient_names(model)), *map(int, model.hidden_layer_sizes), outputs)
@@ -156,7 +276,7 @@ def layers_of(model: Any) -> tuple[tuple[Any, Any], ...]:
 
 def _of_network(model: Any) -> ReleasedNumbers:
     layers = layers_of(model)
-    names = [*(f"hidden {number + 1}" for number in range(len(layers) - 1)), "output"]
+    names = [*(OwnText(f"hidden {number + 1}") for number in range(len(layers) - 1)), OwnText("output")]
     table: dict[str, list[Any]] = {
         "layer": names,
         "inputs": [len(weights) for weights, _ in layers],

@@ -8,8 +8,22 @@ from __future__ import annotations
 from typing import Final
 
 from sudare.dossier.bilingual_sections import Row, Section, Text
-from sudare.dossier.facts import Facts
 from sudare.dossier.legal_sections import gdpr_section, japan_section
+from sudare.dossier.promise_texts import (
+    STRENGTH_IN_JAPANESE,
+    algorithms_text,
+    data_in_english,
+    data_in_japanese,
+    linking_text,
+    parameters_text,
+    strength_text,
+    towards_in_japanese,
+    trust_text,
+    unit_in_japanese,
+    unit_text,
+    utility_text,
+)
+from sudare.dossier.statement_facts import Facts
 from sudare.languages import translated
 
 NO_ADVICE: Final = Text(
@@ -35,14 +49,6 @@ KIND: Final = {
         "合成データです。ノイズを加えた度数または平均であり、そこから誰のものでもない行を生成します。実在する個人の行はファイルに含まれません。",
     ),
 }
-STRENGTH_IN_JAPANESE: Final = {
-    "strong": "強い",
-    "moderate": "中程度",
-    "weak": "弱い",
-    "very weak": "非常に弱い",
-    "not valid": "無効",
-    "none": "なし",
-}
 
 
 def sections_of(facts: Facts) -> list[Section]:
@@ -56,21 +62,6 @@ def sections_of(facts: Facts) -> list[Section]:
         not_covered(facts),
         checklist(facts),
     ]
-
-
-def strength_text(facts: Facts) -> Text:
-    """How strong the promise is, on the public scale; a weak one is called weak."""
-    word = facts.strength.word
-    japanese = STRENGTH_IN_JAPANESE[word]
-    if facts.card.rows is not None and facts.card.delta * facts.card.rows >= 1:
-        return Text(
-            f"{word}: δ is {facts.delta_in_words} and there are {facts.rows} rows, so that showing one whole row is within the promise",
-            f"{japanese}（δ は {facts.delta} で行数は {facts.rows} のため、一行をそのまま示すことも保証の範囲内になります）",
-        )
-    return Text(
-        f"{word}: a reader who was undecided between two contents of one {facts.card.unit} can become at most {facts.sure} sure of the right one",
-        f"{japanese}（{_unit_in_japanese(facts)}の内容について二つの可能性を五分五分と考えていた読み手が、正しいほうを確信できる度合いは最大で {facts.sure}）",
-    )
 
 
 def what_it_is(facts: Facts) -> Section:
@@ -120,11 +111,11 @@ def pyramid_section(facts: Facts) -> Section:
             "上の層は下の層に支えられます。上の層はファイルの内容から計算したもので、最下層はどのファイルにも示せません。",
         ),
         [
-            Row(Text("privacy parameters ε and δ", "プライバシーパラメータ ε と δ"), _parameters(facts)),
-            Row(Text("unit of privacy", "保護の単位"), _unit(facts)),
-            Row(Text("algorithms and correctness", "アルゴリズムとその正しさ"), _algorithms(facts)),
-            Row(Text("utility and bias", "有用性と偏り"), _utility(facts)),
-            Row(Text("trust model", "信頼モデル"), _trust(facts)),
+            Row(Text("privacy parameters ε and δ", "プライバシーパラメータ ε と δ"), parameters_text(facts)),
+            Row(Text("unit of privacy", "保護の単位"), unit_text(facts)),
+            Row(Text("algorithms and correctness", "アルゴリズムとその正しさ"), algorithms_text(facts)),
+            Row(Text("utility and bias", "有用性と偏り"), utility_text(facts)),
+            Row(Text("trust model", "信頼モデル"), trust_text(facts)),
             Row(
                 Text("security and access control", "セキュリティとアクセス制御"),
                 Text(
@@ -159,21 +150,21 @@ def iso_section(facts: Facts) -> Section:
                 Text("6 Context assessment", "6 コンテキストの評価"),
                 Text(
                     f"The guarantee holds towards {facts.card.towards}, whatever they know, compute or combine with it: no assumption about recipients, motives or other data is needed for it. Harms and transparency towards those concerned remain to be assessed.",
-                    f"保証は{_towards_in_japanese(facts)}に対して、相手が何を知り、計算し、突合しても成り立ちます。受領者、動機、外部データについての仮定は要りません。想定される害と、本人に対する透明性は、別に評価が必要です。",
+                    f"保証は{towards_in_japanese(facts)}に対して、相手が何を知り、計算し、突合しても成り立ちます。受領者、動機、外部データについての仮定は要りません。想定される害と、本人に対する透明性は、別に評価が必要です。",
                 ),
             ),
             Row(
                 Text("7 Data assessment", "7 データの評価"),
                 Text(
-                    f"Columns: {facts.columns}. {_data_en(facts)} {rows_en.capitalize()}. The attack that is bounded is the worst case for each {facts.card.unit}, not an average.",
-                    f"列：{facts.columns}。{_data_ja(facts)}{rows_ja}。評価しているのは、平均ではなく、{_unit_in_japanese(facts)}ごとの最悪の場合の攻撃です。",
+                    f"Columns: {facts.columns}. {data_in_english(facts)} {rows_en.capitalize()}. The attack that is bounded is the worst case for each {facts.card.unit}, not an average.",
+                    f"列：{facts.columns}。{data_in_japanese(facts)}{rows_ja}。評価しているのは、平均ではなく、{unit_in_japanese(facts)}ごとの最悪の場合の攻撃です。",
                 ),
             ),
             Row(
                 Text("8 Identifiability assessment and mitigation", "8 識別可能性の評価と低減"),
                 Text(
-                    f"Measured by ε = {facts.epsilon}, δ = {facts.delta}: {strength_text(facts).en}. {_linking(facts).en}Adversarial tests are listed in audit.json.",
-                    f"ε = {facts.epsilon}、δ = {facts.delta} で測ります。{strength_text(facts).ja}。{_linking(facts).ja}敵対的な検査は audit.json にあります。",
+                    f"Measured by ε = {facts.epsilon}, δ = {facts.delta}: {strength_text(facts).en}. {linking_text(facts).en}Adversarial tests are listed in audit.json.",
+                    f"ε = {facts.epsilon}、δ = {facts.delta} で測ります。{strength_text(facts).ja}。{linking_text(facts).ja}敵対的な検査は audit.json にあります。",
                 ),
             ),
             Row(
@@ -303,147 +294,3 @@ def checklist(facts: Facts) -> Section:
         Text("No software can tick these.", "ソフトウェアが代わりに判断することはできません。"),
         questions=questions,
     )
-
-
-def _parameters(facts: Facts) -> Text:
-    exceptions_en = (
-        "There are no exceptions (δ = 0)"
-        if facts.card.delta == 0
-        else f"With probability {facts.delta_in_words} at most, ε may be exceeded"
-    )
-    exceptions_ja = (
-        "例外はありません（δ = 0）"
-        if facts.card.delta == 0
-        else f"確率 {facts.delta} 以下で、ε を超えることがあり得ます"
-    )
-    notion_en = "local " if facts.card.notion == "local" else ""
-    notion_ja = "局所" if facts.card.notion == "local" else ""
-    strength = strength_text(facts)
-    return Text(
-        f"{notion_en}ε = {facts.epsilon}, δ = {facts.delta}. {strength.en[0].upper()}{strength.en[1:]}. {exceptions_en}. {_linking(facts).en}".strip(),
-        f"{notion_ja}ε = {facts.epsilon}、δ = {facts.delta}。{strength.ja}。{exceptions_ja}。{_linking(facts).ja}",
-    )
-
-
-def _unit(facts: Facts) -> Text:
-    replaced = facts.card.neighbours == "replace-one"
-    if facts.is_person:
-        kept = (
-            "all rows that are kept of a person"
-            if facts.most_rows is None
-            else f"at most {facts.most_rows} rows of a person, all that are kept"
-        )
-        kept_ja = (
-            "その人について残されたすべての行"
-            if facts.most_rows is None
-            else f"その人について残された行（最大 {facts.most_rows} 行）"
-        )
-        between = "differ in one person's rows" if replaced else "differ by one person's rows being there or not"
-        between_ja = "一人の行の内容だけが異なる" if replaced else "一人の行の有無だけが異なる"
-        return Text(
-            f"A person, with {kept}. The promise holds between any two tables that {between} ({facts.card.neighbours}).",
-            f"個人です（{kept_ja}）。保証は、{between_ja}任意の二つの表の間で成り立ちます（{_neighbours_in_japanese(facts)}）。",
-        )
-    between = "differ in the content of one record" if replaced else "differ by one record being there or not"
-    between_ja = "レコード一件の内容だけが異なる" if replaced else "レコード一件の有無だけが異なる"
-    return Text(
-        f"A record, not a person: somebody with several records is protected less. The promise holds between any two tables that {between} ({facts.card.neighbours}).",
-        f"レコードであり、個人ではありません。複数のレコードを持つ人の保護は弱くなります。保証は、{between_ja}任意の二つの表の間で成り立ちます（{_neighbours_in_japanese(facts)}）。",
-    )
-
-
-def _algorithms(facts: Facts) -> Text:
-    method_en = "" if facts.method is None else f", method '{facts.method}'"
-    method_ja = "" if facts.method is None else f"（方式 {facts.method}）"
-    pages = ", ".join(facts.proofs)
-    measured_en = f"Audits: {', '.join(facts.audits)}" if facts.audits else "No audit by name; tests are listed"
-    measured_ja = f"監査：{'、'.join(facts.audits)}" if facts.audits else "名前の付いた監査はなく、検査の一覧があります"
-    exact_en = "" if facts.arithmetic is None else f" Arithmetic: {facts.arithmetic}."
-    exact_ja = "" if facts.arithmetic is None else f"算術：{translated(facts.arithmetic, 'ja')}。"
-    return Text(
-        f"{facts.learner}{method_en}. Proofs: {pages} (proof.html). {measured_en} (audit.json).{exact_en}",
-        f"{facts.learner}{method_ja}。証明：{pages}（proof.html）。{measured_ja}（audit.json）。{exact_ja}",
-    )
-
-
-def _utility(facts: Facts) -> Text:
-    if facts.kind == "statistics":
-        return Text(
-            "Noise moves every number by an amount whose law is public; `sudare show` prints intervals where it can. Small groups are moved relatively more.",
-            "どの数値もノイズにより動きますが、その分布は公開されています。`sudare show` は可能な範囲で区間を示します。小さな集団ほど、相対的に大きく動きます。",
-        )
-    if facts.kind == "model":
-        return Text(
-            "How good the model is cannot be told from the file: measure it on data of one's own. Noise hurts rare classes and small groups most.",
-            "モデルの良し悪しはファイルからは分かりません。手元のデータで測ってください。ノイズの影響は、まれなクラスや小さな集団で最も大きくなります。",
-        )
-    if facts.kind == "perturbed":
-        return Text(
-            "Single rows are meaningless; distributions are reconstructed from all of them (`sudare reconstruct`), with an error that shrinks with the number of rows.",
-            "個々の行には意味がありません。分布は全体の行から再構築します（`sudare reconstruct`）。誤差は行数が多いほど小さくなります。",
-        )
-    return Text(
-        "Counts that were measured are kept up to noise; relations that were not measured are lost. Conclusions should be confirmed elsewhere.",
-        "測定された度数はノイズの範囲で保たれますが、測定されなかった関係は失われます。結論は別の方法で確認すべきです。",
-    )
-
-
-def _trust(facts: Facts) -> Text:
-    if facts.is_towards_members:
-        return Text(
-            f"Several members made this together; each added its own share of the noise. The promise holds towards {facts.card.towards}.",
-            f"複数の参加組織が共同で作成し、それぞれがノイズを分担しました。保証の相手は「{facts.card.towards}」です。",
-        )
-    if facts.kind == "perturbed":
-        return Text(
-            "The owner holds the records and perturbs each of them; recipients need not be trusted, not even with the order of rows if the local ε is enough.",
-            "所有者がレコードを保有し、一件ずつ攪乱します。受領者を信頼する必要はありません。局所 ε で足りるなら、行の順序が知られてもかまいません。",
-        )
-    return Text(
-        "Central: the owner holds the records and is trusted with them; nobody who receives the file need be trusted.",
-        "中央型です。所有者がレコードを保有し、その取扱いを信頼されます。ファイルを受け取る者を信頼する必要はありません。",
-    )
-
-
-def _linking(facts: Facts) -> Text:
-    """Of perturbed rows: what shuffling adds. Empty for everything else."""
-    linking = facts.linking
-    if linking is None:
-        return Text("", "")
-    if linking.k is None:
-        return Text(
-            "Rows were not shuffled: there is no statement about linking a row to somebody. ",
-            "行は並べ替えられていないため、行と人との対応づけについては何も述べられません。",
-        )
-    return Text(
-        f"A row can be linked to a given {facts.card.unit} with probability {facts.linked_with} at most, as rows were shuffled. ",
-        f"行は並べ替えられており、ある行が特定の{_unit_in_japanese(facts)}に対応づけられる確率は {facts.linked_with} 以下です。",
-    )
-
-
-def _data_en(facts: Facts) -> str:
-    return (
-        "One row for every record, each value changed at random."
-        if facts.kind == "perturbed"
-        else "No row of anybody is in the file."
-    )
-
-
-def _data_ja(facts: Facts) -> str:
-    return (
-        "レコード一件につき一行があり、各値は確率的に変更されています。"
-        if facts.kind == "perturbed"
-        else "個々の行は含まれません。"
-    )
-
-
-def _unit_in_japanese(facts: Facts) -> str:
-    return "個人" if facts.is_person else "レコード"
-
-
-def _neighbours_in_japanese(facts: Facts) -> str:
-    return "一件置換" if facts.card.neighbours == "replace-one" else "追加・削除"
-
-
-def _towards_in_japanese(facts: Facts) -> str:
-    return f"「{facts.card.towards}」" if facts.is_towards_members else "すべての者"

@@ -29,7 +29,7 @@ from sudare.experts.expert_set import (
     row_count,
     task_of,
 )
-from sudare.experts.weights import brier_losses, cached_rows, logistic_losses, softmax_losses, squared_losses
+from sudare.experts.gibbs_weights import brier_losses, cached_rows, logistic_losses, softmax_losses, squared_losses
 from sudare.linear.targets import checked_labels, checked_numbers
 from sudare.privacy import Guarantee
 from sudare.privacy.array_checks import checked_matrix

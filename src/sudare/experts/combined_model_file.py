@@ -33,6 +33,8 @@ METHODS: Final[Mapping[str, type[CombinedExperts]]] = {
 }
 FORMAT: Final = "sudare combined model 1"
 LARGEST_FILE_BYTES: Final = 1 << 28
+# Larger numbers than any fit gives would overflow in sums.
+_LARGEST_NUMBER: Final = 1e30
 _ARRAYS: Final = ("weights_", "coef_", "intercept_", "classes_")
 
 
@@ -74,11 +76,13 @@ def read_combined_model(path: str | os.PathLike[str]) -> CombinedExperts:
         document = _document(path)
         releases = [base64.b64decode(text, validate=True) for text in document["experts"]]
         model = combination(document["method"], [_expert(release) for release in releases])
-        left_out = set(map(int, document["left_out"]))
+        left_out = set(document["left_out"])
         learned = {name: np.asarray(values) for name, values in document["learned"].items() if name in _ARRAYS}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, binascii.Error):
         raise _unusable() from None
     experts = ExpertSet.of(model.experts)
+    if not all(type(number) is int and 0 <= number < len(experts) for number in left_out):
+        raise _unusable()
     model.guarantee_ = experts.guarantees
     model.expert_set_ = experts.without(left_out) if left_out else experts
     model.left_out_ = tuple(sorted(left_out))
@@ -102,21 +106,34 @@ def _expert(release: bytes) -> Any:
 def _take(model: CombinedExperts, learned: Mapping[str, Any]) -> None:
     """Set what own data chose. Raise DataError unless it fits the experts."""
     experts = model.expert_set_
-    weights_or_coefficients = learned.get("coef_" if isinstance(model, OwnPlusConsensus) else "weights_")
-    numbers = [values for name, values in learned.items() if name != "classes_"]
-    is_whole = weights_or_coefficients is not None and all(
-        values.dtype.kind in "fi" and np.isfinite(values).all() for values in numbers
+    allowed = _shapes(model)
+    numbers = {name: values for name, values in learned.items() if name != "classes_"}
+    fits = set(allowed) - {"intercept_"} <= set(numbers) <= set(allowed) and all(
+        values.shape in allowed[name]
+        and values.dtype.kind in "fi"
+        and bool(np.all(np.abs(values) <= _LARGEST_NUMBER))  # not so of NaN
+        for name, values in numbers.items()
     )
-    if not is_whole or (experts.classes is not None and "classes_" not in learned):
-        raise _unusable()
-    for name, values in learned.items():
-        setattr(model, name, values if values.ndim else values.item())
+    classes = learned.get("classes_")
     if experts.classes is not None:
-        if model.classes_.tolist() != experts.classes.tolist():
-            raise _unusable()
+        fits = fits and classes is not None and classes.tolist() == experts.classes.tolist()
         model.classes_ = experts.classes
-    if not isinstance(model, OwnPlusConsensus) and model.weights_.shape[-1] != len(model.guarantee_):
+    if not fits:
         raise _unusable()
+    for name, values in numbers.items():
+        setattr(model, name, values if values.ndim else values.item())
+
+
+def _shapes(model: CombinedExperts) -> dict[str, list[tuple[int, ...]]]:
+    """The shapes that what own data chose may have, by name. The intercept may be missing."""
+    experts = model.expert_set_
+    outputs = experts.outputs
+    intercept: list[tuple[int, ...]] = [()] if outputs == 1 else [(outputs,)]
+    if isinstance(model, OwnPlusConsensus):
+        columns = experts.messages()[0].shape[2]
+        return {"coef_": [(columns,)] if outputs == 1 else [(outputs, columns)], "intercept_": intercept}
+    senders = len(model.guarantee_)
+    return {"weights_": [(senders,)] if outputs == 1 else [(senders,), (outputs, senders)], "intercept_": intercept}
 
 
 def _unusable() -> SudareError:

@@ -18,7 +18,7 @@ from sudare.errors import DataError, InvalidParameter
 from sudare.experts.batched_ridge_cross_validation import PENALTIES, batch_fitted
 from sudare.experts.combined_experts import CombinedExperts, one_vs_rest_targets, positive
 from sudare.experts.expert_set import CannotBeScored, Combine, Interval
-from sudare.experts.weights import (
+from sudare.experts.gibbs_weights import (
     BRIER_TEMPERATURE,
     LARGEST_CLASS_SCORE,
     LOGISTIC_TEMPERATURE,

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
-from sudare.experts.weights import cached_rows
+from sudare.experts.gibbs_weights import cached_rows
 from sudare.frames.sources import in_memory
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.privacy import Guarantee, Release
@@ -215,7 +215,7 @@ class ExpertSet:
         model = self.models[0]
         if getattr(model, "schema_digest_", None) is None:
             return np.asarray(rows, dtype=np.float64)
-        return encode(model.declared_, rows, model.encoding).matrix
+        return encode(model.declared_, rows, getattr(model, "used_encoding", model.encoding)).matrix
 
     def _multiply_into(self, block: Floats, rows: Floats) -> None:
         coefficients, intercepts = cast(tuple[Floats, Floats], self.stacked)
@@ -372,7 +372,7 @@ def _task(model: Any) -> Task:
 def _schema_of(model: Any) -> tuple[object, object]:
     """What a private model's columns mean; nothing for other models."""
     digest = getattr(model, "schema_digest_", None)
-    return digest, None if digest is None else getattr(model, "encoding", None)
+    return digest, None if digest is None else getattr(model, "used_encoding", getattr(model, "encoding", None))
 
 
 def _guarantee(model: Any) -> Guarantee:

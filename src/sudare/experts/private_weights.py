@@ -22,7 +22,7 @@ from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.combined_experts import CombinedExperts, labels_of, tags_of_experts
 from sudare.experts.expert_set import ExpertSet, Interval, Task, frame_of, row_count, task_of
-from sudare.experts.weights import brier_losses, gibbs_residual
+from sudare.experts.gibbs_weights import brier_losses, gibbs_residual
 from sudare.linear.rows import norm_bounded_columns
 from sudare.linear.targets import (
     check_lengths,
@@ -44,7 +44,7 @@ from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.release import is_loaded
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, unfit
 from sudare.schema import Number, Schema
-from sudare.schema.frame_conversion import no_rows
+from sudare.schema.table_from_any_frame import no_rows
 
 
 def _classifies(model: Any) -> bool:

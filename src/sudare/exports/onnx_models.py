@@ -31,7 +31,7 @@ def onnx_model(release: Release) -> bytes:
             "Fit it with a schema, and release it again.",
         )
     graph = Graph()
-    matrix = encoded_matrix(graph, model.declared_.features, model.encoding)
+    matrix = encoded_matrix(graph, model.declared_.features, getattr(model, "used_encoding", model.encoding))
     scores = _network_scores(graph, matrix, model) if is_network else _linear_scores(graph, matrix, model)
     outputs = (
         _classes(graph, scores, model, is_network)

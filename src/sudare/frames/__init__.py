@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
-    from sudare.frames.disjoint_subsets import Slice
     from sudare.frames.person_joins import PersonJoin
     from sudare.frames.person_rows import kept_persons
     from sudare.frames.row_reader import checked_rows
     from sudare.frames.rows import Rows
     from sudare.frames.sources import batches, column_types, read, row_count, source
+    from sudare.frames.table_slices import Slice
 else:
     __getattr__, __dir__ = opened_on_use(
         __name__,
@@ -19,7 +19,7 @@ else:
             "person_rows": "kept_persons",
             "row_reader": "checked_rows",
             "rows": "Rows",
-            "disjoint_subsets": "Slice",
+            "table_slices": "Slice",
             "sources": "batches column_types read row_count source",
         },
     )

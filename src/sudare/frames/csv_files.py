@@ -13,14 +13,16 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from sudare.errors import SourceUnreadable, SudareError, WrongType
+from sudare.frames.csv_blocks import CsvBlocks
 from sudare.frames.csv_dialects import CsvDialect, CsvFile, dialect_of, why_no_number
-from sudare.frames.csv_headers import first_lines, public_names, refuse_doubtful_header
-from sudare.frames.file_discovery import DataFile, opened_stream
+from sudare.frames.csv_header_detection import first_lines, public_names, refuse_doubtful_header
+from sudare.frames.file_discovery import DataFile, is_read_by_python, opened_stream
 from sudare.frames.wanted_columns import pieces, unreadable, wanted_columns
 from sudare.schema import Date, DatePart, Label, Number, Schema
-from sudare.schema.frame_conversion import Table, attempt, unique_names
+from sudare.schema.table_from_any_frame import Table, attempt, unique_names
 
-CSV_BLOCK_BYTES = 2**22
+# Arrow holds about thirty blocks that nobody asked for yet; a line of a file is no longer than one.
+CSV_BLOCK_BYTES = 2**20
 CSV_TYPES = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_()}
 MISSING_WORDS: tuple[str, ...] = tuple(pyarrow.csv.ConvertOptions().null_values)
 
@@ -141,12 +143,13 @@ def numbers_of_text(cells: Any, kind: Any, dialect: CsvDialect) -> Any:
 
 def csv_reader(file: DataFile, options: Any, names: Sequence[str] | None, dialect: CsvDialect) -> Any:
     """The rows of a CSV file; without names its first line has them."""
+    if dialect.encoding != "utf-8" or is_read_by_python(file):
+        stream = opened_stream(file)
+        return CsvBlocks(stream, dialect.encoding, names, dialect.separator, options, CSV_BLOCK_BYTES)
     return pyarrow.csv.open_csv(
         file if isinstance(file, Path) else opened_stream(file),
         read_options=pyarrow.csv.ReadOptions(
-            block_size=CSV_BLOCK_BYTES,
-            column_names=None if names is None else list(names),
-            encoding="utf8" if dialect.encoding == "utf-8" else dialect.encoding,
+            block_size=CSV_BLOCK_BYTES, column_names=None if names is None else list(names)
         ),
         parse_options=pyarrow.csv.ParseOptions(delimiter=dialect.separator),
         convert_options=options,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sudare.errors import ClusterFailed, InvalidParameter
 from sudare.optional_packages import optional_package
-from sudare.schema.frame_conversion import attempt
+from sudare.schema.table_from_any_frame import attempt
 
 # How long a scheduler may take to answer.
 CONNECTION_SECONDS: Final = 5

@@ -1,6 +1,6 @@
 """Rows that the workers of a Dask cluster read, check and keep: functions go there, sums come back.
 
-Each worker reads its own shards (`frames.shards`), encodes them and keeps the encoded rows, packed, between passes. What was held by a worker
+Each worker reads its own shards (`frames.source_shards`), encodes them and keeps the encoded rows, packed, between passes. What was held by a worker
 that is gone is read again by another one. Tasks never fail (`frames.worker_failures`). Noise is drawn, and the ledger written, by the caller alone.
 """
 
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.frames.dask_clients import client_of, thread_count, wait_for_workers, workers_died
-from sudare.frames.fixed_tree import BLOCK_ROWS, Node, Sum, nodes_of, total_of
-from sudare.frames.lossless_array_packing import Packed, packed
+from sudare.frames.fixed_order_summation import BLOCK_ROWS, Node, Sum, nodes_of, total_of
+from sudare.frames.lossless_array_packing import Packed, UnpackingMemory, packed
 from sudare.frames.rows import (
     Arrays,
     Counts,
@@ -30,14 +30,13 @@ from sudare.frames.rows import (
     cut,
     fixed_blocks,
     tallied,
-    with_beside,
 )
-from sudare.frames.shards import shards_of
 from sudare.frames.source_checks import check_persons
+from sudare.frames.source_shards import shards_of
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, has_local_files, row_count
 from sudare.frames.worker_failures import WorkerReader, checked_answer, guarded
 from sudare.schema import Schema
-from sudare.schema.frame_conversion import attempt, no_rows
+from sudare.schema.table_from_any_frame import attempt, no_rows
 
 Result = TypeVar("Result")
 
@@ -133,10 +132,16 @@ class _Question(Generic[Sum]):
     def nodes(self, kept: _Kept) -> list[Node[Sum]]:
         if kept.count != self.rows:
             raise changed_source()
-        blocks = kept.arrays()
+        return nodes_of(self._values(kept.blocks), self.first_block)
+
+    def _values(self, blocks: list[tuple[Packed, ...]]) -> Iterator[Sum]:
+        memory, start = UnpackingMemory(), 0
         if self.first_rows is not None:
-            blocks = (cut(block, self.first_rows) for block in itertools.islice(blocks, 1))
-        return nodes_of((self.function(*block) for block in with_beside(blocks, self.beside)), self.first_block)
+            blocks = [tuple(array.first(self.first_rows) for array in block) for block in blocks[:1]]
+        for block in blocks:
+            stop = start + len(block[0].numbers)
+            yield memory.result(self.function, block, *(() if self.beside is None else (self.beside[start:stop],)))
+            start = stop
 
     def __repr__(self) -> str:
         return "<a question>"

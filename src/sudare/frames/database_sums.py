@@ -35,7 +35,7 @@ from sudare.schema import Number, Schema
 from sudare.schema.blockwise_encoding import encoding_facts, leaves_bounds
 from sudare.schema.columns import Category, Column, Label, Level
 from sudare.schema.dates import Date, DatePart
-from sudare.schema.frame_conversion import Result, attempt, unique_names
+from sudare.schema.table_from_any_frame import Result, attempt, unique_names
 
 # Beyond so many values or bins a column's expression would be longer than what a database likes to read.
 MOST_CASES: Final = 256

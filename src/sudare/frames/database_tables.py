@@ -19,7 +19,7 @@ from sudare.frames.record_source import Origin, RecordSource, arrow_batches, qui
 from sudare.frames.wanted_columns import selected, wanted_columns
 from sudare.optional_packages import optional_package
 from sudare.schema import Schema
-from sudare.schema.frame_conversion import Table, unique_names
+from sudare.schema.table_from_any_frame import Table, unique_names
 
 DEFAULT_SCHEMAS = {"postgresql": "public"}
 _UNUSED_NAME: Final = "sudare_given"

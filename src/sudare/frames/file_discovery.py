@@ -14,10 +14,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypeVar
 
 from sudare.errors import SourceUnreadable
-from sudare.frames.addresses import WILDCARD, ObjectAddress, is_address
+from sudare.frames.table_addresses import WILDCARD, ObjectAddress, is_address
 from sudare.optional_packages import optional_package
-from sudare.schema.frame_conversion import attempt
 from sudare.schema.lazy_pyarrow import pa
+from sudare.schema.table_from_any_frame import attempt
 
 PARQUET_ENDINGS: Final = (".parquet", ".pq")
 CSV_ENDINGS: Final = (".csv", ".tsv", ".csv.gz", ".csv.bz2", ".csv.zst")
@@ -59,6 +59,16 @@ def opened_stream(file: DataFile) -> Any:
     if isinstance(file, Path):
         return pa.input_stream(file, compression="detect")
     return file.filesystem.open_input_stream(file.path, compression="detect")
+
+
+def is_read_by_python(file: DataFile) -> bool:
+    """Whether the bytes of a file come from a file system that is written in Python."""
+    import pyarrow.fs
+
+    filesystem = None if isinstance(file, Path) else file.filesystem
+    while isinstance(filesystem, pyarrow.fs.SubTreeFileSystem):
+        filesystem = filesystem.base_fs
+    return isinstance(filesystem, pyarrow.fs.PyFileSystem)
 
 
 def files_at(path: str | os.PathLike[str]) -> list[DataFile]:

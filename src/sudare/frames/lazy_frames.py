@@ -14,7 +14,7 @@ import pyarrow as pa
 from sudare.errors import SourceUnreadable
 from sudare.frames.record_source import RecordSource, arrow_batches, cannot_read, named_types, quietly
 from sudare.schema import Schema
-from sudare.schema.frame_conversion import Table, as_table, attempt
+from sudare.schema.table_from_any_frame import Table, as_table, attempt
 
 
 class _LazyFrame(RecordSource):

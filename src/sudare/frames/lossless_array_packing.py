@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+Result = TypeVar("Result")
 
 _INTEGERS: Final = (np.int8, np.int16, np.int32)
 
@@ -23,11 +27,39 @@ class Packed:
         """How much is held."""
         return int(self.numbers.nbytes)
 
-    def unpacked(self) -> NDArray[Any]:
-        """The array, every number as it was; a zero has no sign."""
+    def first(self, rows: int) -> Packed:
+        """The first rows."""
+        return Packed(self.numbers[:rows], self.exponent)
+
+    def unpacked(self, memory: NDArray[np.float64] | None = None) -> NDArray[Any]:
+        """The array, every number as it was; a zero has no sign. It is written into `memory` of its shape, where that is given."""
         if self.exponent is None:
             return self.numbers
-        return np.asarray(np.multiply(self.numbers, 2.0**self.exponent, dtype=np.float64))
+        return np.asarray(np.multiply(self.numbers, 2.0**self.exponent, out=memory, dtype=np.float64))
+
+
+@dataclass(eq=False)
+class UnpackingMemory:
+    """Memory that blocks are unpacked into one after the other: the system takes longer to give new pages than arithmetic on them takes."""
+
+    _arrays: dict[int, NDArray[np.float64]] = field(default_factory=dict)
+
+    def result(self, function: Callable[..., Result], block: Sequence[Packed], *more: object) -> Result:
+        """What the function gives for the arrays of a block, and for what else is given. What it keeps of them stays as it is."""
+        value = function(*(self._unpacked(place, array) for place, array in enumerate(block)), *more)
+        # An array that somebody else still refers to, or to a part of it, is left to them; one that nobody does has two references: the dictionary's and that of the question.
+        for place in list(self._arrays):
+            if sys.getrefcount(self._arrays[place]) > 2:
+                del self._arrays[place]
+        return value
+
+    def _unpacked(self, place: int, array: Packed) -> NDArray[Any]:
+        if array.exponent is None:
+            return array.numbers
+        memory, shape = self._arrays.get(place), array.numbers.shape
+        if memory is None or memory.shape[1:] != shape[1:] or len(memory) < shape[0]:
+            memory = self._arrays[place] = np.empty(shape)
+        return array.unpacked(memory[: shape[0]])
 
 
 def packed(array: NDArray[Any]) -> Packed:

@@ -20,8 +20,8 @@ from sudare.frames.derived_sources import DerivedSource, origins_of
 from sudare.frames.keyed_tags import TagKeys, Words, tags_in_place, with_tags
 from sudare.frames.person_buckets import begins_group, bucket_order, first_bits
 from sudare.frames.person_rows import PersonRows, new_key, tags_in
+from sudare.frames.row_spool import TableSpool
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, column_types
-from sudare.frames.spool import TableSpool
 from sudare.frames.wanted_columns import pieces, selected
 from sudare.schema import Person, Schema, Table
 

@@ -31,12 +31,12 @@ from sudare.frames.keyed_tags import (
     with_tags,
 )
 from sudare.frames.person_buckets import PersonCounts, RowChoice, sequence_check
-from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, column_types, in_memory, is_in_memory
+from sudare.frames.row_spool import TableSpool
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, column_types, in_memory, is_in_memory, row_count
 from sudare.frames.sources import source as source_of
-from sudare.frames.spool import TableSpool
 from sudare.frames.wanted_columns import pieces
 from sudare.schema import Person, Schema, Table
-from sudare.schema.frame_conversion import as_column, as_table, attempt, column_names
+from sudare.schema.table_from_any_frame import as_column, as_table, attempt, column_names
 
 # Rows whose persons are told apart at once.
 COUNTED_ROWS: Final = 2**16
@@ -73,6 +73,14 @@ def kept_count(source: Any, schema: Schema) -> int:
     """How many rows are kept of all persons: the same under every key."""
     rows = PersonRows.of(source, schema)
     return rows.counts.kept(rows.person.bound)
+
+
+def used_row_count(source: Any, schema: Schema | None) -> int:
+    """How many rows a learner uses of a source that can be read again: all, or those that are kept of persons. With replaced records or persons it is public."""
+    if schema is not None and schema.person is not None:
+        return kept_count(source, schema)
+    known = row_count(source)
+    return sum(batch.rows for batch in batches(source, schema=schema)) if known is None else known
 
 
 @dataclass(eq=False, repr=False)

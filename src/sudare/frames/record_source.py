@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from sudare.errors import SourceUnreadable, SudareError
-from sudare.frames.addresses import ObjectAddress
 from sudare.frames.databases import SqlSource
+from sudare.frames.table_addresses import ObjectAddress
 from sudare.frames.wanted_columns import pieces, wanted_columns
 from sudare.schema import Schema
-from sudare.schema.frame_conversion import Table, unique_names
+from sudare.schema.table_from_any_frame import Table, unique_names
 
 
 @dataclass(frozen=True)

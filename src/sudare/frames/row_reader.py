@@ -16,16 +16,16 @@ import numpy as np
 
 from sudare.errors import DataError
 from sudare.frames.dask_worker_rows import is_sharded, rows_on, sent
-from sudare.frames.fixed_tree import BLOCK_ROWS as TREE_BLOCK_ROWS
+from sudare.frames.fixed_order_summation import BLOCK_ROWS as TREE_BLOCK_ROWS
 from sudare.frames.record_source import RecordSource
+from sudare.frames.row_spool import Spool
 from sudare.frames.rows import Arrays, Counts, Rows, Tallied, added, array_width, tallied
 from sudare.frames.source_checks import check_persons, check_unchanged
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, batches, is_stored
 from sudare.frames.sources import source as source_of
 from sudare.frames.spark_sums import is_spark, spark_rows
-from sudare.frames.spool import Spool
 from sudare.schema import Schema, Table
-from sudare.schema.frame_conversion import no_rows
+from sudare.schema.table_from_any_frame import no_rows
 
 # A public number: rows of a file or database that take more are read anew at every pass.
 MOST_KEPT_BYTES: Final = 2**34

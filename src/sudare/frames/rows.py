@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import DataError
-from sudare.frames.fixed_tree import BLOCK_ROWS as TREE_BLOCK_ROWS
-from sudare.frames.fixed_tree import Sum, pairwise_total
-from sudare.schema.frame_conversion import no_rows
+from sudare.frames.fixed_order_summation import BLOCK_ROWS as TREE_BLOCK_ROWS
+from sudare.frames.fixed_order_summation import Sum, pairwise_total
+from sudare.schema.table_from_any_frame import no_rows
 
 # Arrays of one length: the entries at one place belong to one row.
 Arrays = tuple[NDArray[Any], ...]

@@ -14,10 +14,15 @@ from sudare.schema import Schema
 def check_unchanged(source: RecordSource, state: object, aside: str = "") -> None:
     """Raise DataError where a source is not what it was when its rows were checked, as far as that shows without reading it."""
     if source.state() != state:
-        raise DataError(
-            "The source was changed while it was read: its files are not those that were checked.",
-            f"Give a copy that nobody changes meanwhile.{aside}",
-        )
+        raise changed_files(aside)
+
+
+def changed_files(aside: str = "") -> DataError:
+    """What to say of a source that somebody writes to while it is read."""
+    return DataError(
+        "The source was changed while it was read: its files are not those that were checked.",
+        f"Give a copy that nobody changes meanwhile.{aside}",
+    )
 
 
 def check_persons(source: Any, schema: Schema | None) -> None:

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.fs
 
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable, WrongType
-from sudare.frames.addresses import STORES, ObjectAddress, TableAddress, is_text, parsed
 from sudare.frames.csv_dialects import CsvFile, described
 from sudare.frames.database_tables import DatabaseTable
 from sudare.frames.databases import SqlSource
@@ -26,6 +25,7 @@ from sudare.frames.file_discovery import DELTA_LOG, PARQUET_ENDINGS, file_system
 from sudare.frames.lazy_frames import DaskFrame, DuckDBRelation, PolarsLazyFrame
 from sudare.frames.record_source import Origin, RecordSource
 from sudare.frames.stored_files import StoredFiles
+from sudare.frames.table_addresses import STORES, ObjectAddress, TableAddress, is_text, parsed
 from sudare.frames.table_formats import (
     DatasetSource,
     IcebergSource,
@@ -37,7 +37,7 @@ from sudare.frames.table_formats import (
 )
 from sudare.frames.wanted_columns import pieces, selected
 from sudare.schema import Schema
-from sudare.schema.frame_conversion import Table, as_table, attempt
+from sudare.schema.table_from_any_frame import Table, as_table, attempt
 
 __all__ = ["CsvFile", "SqlSource", "batches", "column_types", "read", "row_count", "source"]
 

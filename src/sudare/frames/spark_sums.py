@@ -20,13 +20,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sudare.errors import ClusterFailed, InvalidParameter, SudareError
-from sudare.frames.fixed_tree import Sum
+from sudare.frames.fixed_order_summation import Sum
 from sudare.frames.rows import Arrays, Rows, Tallied, array_width, changed_source, tallied
 from sudare.frames.sources import DEFAULT_BATCH_ROWS
 from sudare.frames.wanted_columns import wanted_columns
 from sudare.frames.worker_failures import WorkerReader, checked_answer, guarded
 from sudare.schema import Schema
-from sudare.schema.frame_conversion import attempt, no_rows
+from sudare.schema.table_from_any_frame import attempt, no_rows
 
 _NUMPY_NAMES: Final = {"_reconstruct", "_frombuffer", "ndarray", "dtype", "scalar"}
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from sudare.errors import DataError
-from sudare.frames.addresses import ObjectAddress
 from sudare.frames.csv_dialects import CsvFile
 from sudare.frames.csv_files import csv_batches, csv_types, unreadable_csv
 from sudare.frames.file_discovery import DataFile, files_at, is_parquet, objects_at, opened_bytes, state_of
 from sudare.frames.record_source import Origin, RecordSource, arrow_batches, named_types, quietly
+from sudare.frames.table_addresses import ObjectAddress
 from sudare.frames.wanted_columns import unreadable
 from sudare.schema import Schema
-from sudare.schema.frame_conversion import Table, attempt
+from sudare.schema.table_from_any_frame import Table, attempt
 
 PARQUET_BUFFER_BYTES = 2**16
 

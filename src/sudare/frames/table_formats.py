@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.fs
 
 from sudare.errors import SourceUnreadable
-from sudare.frames.addresses import STORES, ObjectAddress, TableAddress, parsed
 from sudare.frames.csv_files import declared_types
 from sudare.frames.file_discovery import PARQUET_ENDINGS, StoredObject, asked_of_store, opened_store, state_of
 from sudare.frames.record_source import FileList, Origin, RecordSource, arrow_batches, cannot_read, named_types, quietly
+from sudare.frames.table_addresses import STORES, ObjectAddress, TableAddress, parsed
 from sudare.optional_packages import optional_package
 from sudare.schema import Schema
-from sudare.schema.frame_conversion import Table, attempt
+from sudare.schema.table_from_any_frame import Table, attempt
 
 
 class DatasetSource(RecordSource):

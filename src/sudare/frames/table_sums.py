@@ -12,14 +12,14 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol, TypeVar
 
-from sudare.frames.fixed_tree import Added, Sum
+from sudare.frames.fixed_order_summation import Added, Sum
 from sudare.frames.rows import changed_source
 from sudare.frames.source_checks import check_persons, check_unchanged
 from sudare.frames.sources import batches, has_local_files, in_memory, is_in_memory, is_read_once, row_count
 from sudare.frames.sources import source as source_of
 from sudare.frames.spark_sums import is_spark
 from sudare.schema import Schema
-from sudare.schema.frame_conversion import no_rows
+from sudare.schema.table_from_any_frame import no_rows
 
 # So few that what is worked on stays in the processor's cache, so many that calling functions costs little beside the rows.
 BATCH_VALUES: Final = 2**17

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from sudare.errors import SourceUnreadable
 from sudare.frames.file_discovery import DataFile
 from sudare.schema import Schema
-from sudare.schema.frame_conversion import Table, as_table, column_names, refuse_missing_columns
+from sudare.schema.table_from_any_frame import Table, as_table, column_names, refuse_missing_columns
 
 
 def wanted_columns(present: Sequence[str], columns: Sequence[str] | None, schema: Schema | None) -> list[str]:

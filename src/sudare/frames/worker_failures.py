@@ -13,7 +13,7 @@ from importlib.metadata import version
 from typing import Any, Final, NamedTuple, TypeVar
 
 from sudare.errors import ClusterFailed, InvalidParameter, SourceUnreadable, SudareError
-from sudare.frames.shards import Shard
+from sudare.frames.source_shards import Shard
 from sudare.frames.sources import batches
 from sudare.schema import Schema, Table
 

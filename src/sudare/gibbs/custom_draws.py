@@ -194,6 +194,16 @@ class CustomDraws:
         return Cost(exact(self.epsilon), exact(self.delta), mu, Fraction(rounded_up(distance)))
 
     @property
+    def wasserstein_distance(self) -> float:
+        """Of Langevin's last point from the posterior, at most; zero for other samplers."""
+        if self.chosen_sampler != "langevin":
+            return 0.0
+        own = np.asarray(self.effective_prior.gradient(np.zeros(self.dimension)), dtype=np.float64)
+        return self.langevin_plan.wasserstein_distance(
+            self.inverse_temperature * self.rows * self.lipschitz + float(np.linalg.norm(own))
+        )
+
+    @property
     def noise_scale(self) -> float:
         """The largest standard deviation that a parameter can have, nearly."""
         return 1 / math.sqrt(self.curvature.least_envelope_precision)

@@ -88,7 +88,7 @@ class GibbsPosterior(PrivateEstimator):
     ----------
     parameters_ : the mean of the draws, on the grid.
     sampler_ : the sampler that was used: a function of public facts.
-    wasserstein_distance_ : with "langevin", a bound on W₂ between draw and posterior, in units of the largest deviation; else 0.
+    wasserstein_distance_ : with "langevin", a bound on W₂ between draw and posterior, in units of the largest deviation, infinite with `radius`; else 0.
     draws_, inverse_temperature_, total_variation_, penalty_, grid_, noise_scale_, acceptance_, guarantee_, receipt_ : as in GibbsLogisticRegression.
     """
 
@@ -175,9 +175,7 @@ class GibbsPosterior(PrivateEstimator):
             loss, gradient = self._functions()
             _check_functions(loss, gradient, method.dimension, records)
             passage = self._enter(plan)
-            self.sampler_ = method.chosen_sampler
-            langevin = self.sampler_ == "langevin"
-            self.wasserstein_distance_ = method.langevin_plan.wasserstein_distance if langevin else 0.0
+            self.sampler_, self.wasserstein_distance_ = method.chosen_sampler, method.wasserstein_distance
             self.grid_, self.penalty_ = method.grid, method.penalty
             sampled = method.sampled(
                 lambda point: _losses(loss, point, records),

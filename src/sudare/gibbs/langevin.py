@@ -64,14 +64,19 @@ class LangevinPlan:
         square = slope**2 * self.step_size / 2 * (2 - loss) / loss * (1 - left) / (1 + left)
         return math.sqrt(square) * (1 + 1e-9)
 
-    @property
-    def wasserstein_distance(self) -> float:
-        """A bound on the distance W₂ from the law, in its largest deviations 1/√κ, once the start is forgotten: √(2hMp).
+    def wasserstein_distance(self, slope_at_zero: float) -> float:
+        """A bound on the distance W₂ between last point and law, in the law's largest deviations 1/√κ; infinite on a ball, where no bound is known to us.
 
-        Durmus, Majewski and Miasojedow (2019). Nothing private rests on it.
+        √(c^K·W² + 2hMp) with c = 1 − hκ (Durmus, Majewski and Miasojedow 2019). W bounds the start's distance: ‖∇U(0)‖ ≤ `slope_at_zero`
+        puts the mode within slope/√κ of zero, and the law is within √p of its mode. Nothing private rests on it.
         """
         known = self.curvature
-        return math.sqrt(2 * self.step_size * max(known.smoothness or 0.0, known.convexity) * known.dimension)
+        if known.radius is not None:
+            return math.inf
+        start = slope_at_zero / math.sqrt(known.convexity) + math.sqrt(known.dimension)
+        left = math.exp(self.steps * math.log1p(-self.step_size * known.convexity))
+        smoothness = max(known.smoothness or 0.0, known.convexity)
+        return math.sqrt(left * start**2 + 2 * self.step_size * smoothness * known.dimension)
 
 
 def steps_needed(convexity: float, smoothness: float) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import Rows
+from sudare.gibbs.default_penalties import ball_penalty, public_penalty, pure_logistic_penalty, squared_oscillation
 from sudare.gibbs.mechanisms import (
     SAMPLERS,
     LinearDraws,
@@ -21,11 +22,7 @@ from sudare.gibbs.mechanisms import (
     RidgeDraws,
     Sampled,
     SamplerName,
-    ball_penalty,
     check_drawing,
-    public_penalty,
-    pure_logistic_penalty,
-    squared_oscillation,
 )
 from sudare.gibbs.pac_bayes import risk_bound
 from sudare.gibbs.temperatures import pure_beta
@@ -38,7 +35,7 @@ from sudare.privacy.fit_plan import Plan
 from sudare.privacy.guarantee import DEFAULT_DELTA
 from sudare.privacy.ledger import Account
 from sudare.safe_text import told
-from sudare.schema import Encoding, Schema
+from sudare.schema import Schema
 
 _METHOD: Final = "gibbs"
 _RADIUS: Final = Numbers(2.0**-100, 2.0**100, optional=True)
@@ -49,7 +46,7 @@ _LARGEST_PURE_SCORE: Final = 4.0
 class GibbsLinearModel(PrivateLinearModel):
     """A linear model drawn from a Gibbs posterior. Subclasses say how."""
 
-    methods = (_METHOD,)
+    methods: ClassVar[tuple[str, ...]] = (_METHOD,)
     # How many proposals were needed, which sampler was used, and bounds on the risk tell about the records.
     for_the_owner = (*PrivateLinearModel.for_the_owner, "acceptance_", "sampler_", "pac_bayes_bound_")
     method = "auto"
@@ -89,6 +86,7 @@ class GibbsLinearModel(PrivateLinearModel):
 
     def plan(self, rows: int, declared: Schema) -> Plan[LinearDraws]:
         """Method and guarantee for so many rows of these columns; sets what is public about the method."""
+        self._choose_encoding(rows, declared)
         penalty = 0.0 if self.regularization is None else float(cast(float, self.regularization)) * rows
         method = self._mechanism(self._facts(rows, declared, penalty))
         self.method_ = _METHOD  # type: ignore[assignment]
@@ -111,14 +109,14 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
     Parameters
     ----------
     epsilon, delta : the promise; with delta = 0 it is pure, and parameters lie in a ball.
-    norm_bound : public bound on the Euclidean norm of a row of an array; longer rows are scaled down to it. With a
-        schema the bound comes from the schema.
+    norm_bound : public bound on the Euclidean norm of a row of an array; longer rows are scaled down to it. None is 1, with
+        a warning where rows were longer. With a schema the bound comes from the schema.
     regularization : Λ of mean loss + (Λ/2)‖θ‖²; None for a public rule.
     radius : parameters lie in ‖θ‖ ≤ radius; None for everywhere, or with delta = 0 for 4 over the row norm. With delta = 0 a larger ball costs noise.
     fit_intercept : whether a penalised constant column is added; it counts into the row norm.
     classes : all classes there can be. Learned from y where neither they nor a schema are given: the guarantee is void then, and a
         fit with an account is refused.
-    schema, encoding : declared columns, and how they become numbers ("centred", "scaled" or "binned").
+    schema, encoding : declared columns, and how they become numbers: "centred", "scaled" or "binned", or "auto" (a public rule of rows and columns; docs/linear.md).
     draws : how many draws are made and averaged. They share the budget: each is noisier than one draw alone would be.
     sampler : "exact" (rejection, total variation zero), "proximal" (a chain, whose distance is charged), or "auto":
         exact where that is quick, else proximal.
@@ -140,13 +138,13 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
     epsilon: float = 1.0
     delta: float = DEFAULT_DELTA
     _: KW_ONLY
-    norm_bound: float = 1.0
+    norm_bound: float | None = None
     regularization: float | None = None
     radius: float | None = None
     fit_intercept: bool = True
     classes: Sequence[Any] | None = None
     schema: Schema | None = None
-    encoding: Encoding = "centred"
+    encoding: Literal["auto", "binned", "centred", "scaled"] = "centred"
     draws: int = 1
     sampler: Literal["auto", "exact", "proximal"] = "auto"
     fixed_work: bool = False
@@ -212,12 +210,12 @@ class GibbsRidge(GibbsLinearModel, PrivateRidge):
     delta: float = DEFAULT_DELTA
     _: KW_ONLY
     target_bounds: tuple[float, float] | None = None
-    norm_bound: float = 1.0
+    norm_bound: float | None = None
     radius: float | None = None
     regularization: float | None = None
     fit_intercept: bool = True
     schema: Schema | None = None
-    encoding: Encoding = "centred"
+    encoding: Literal["auto", "binned", "centred", "scaled"] = "centred"
     draws: int = 1
     fixed_work: bool = False
     account: Account | None = None

@@ -19,6 +19,7 @@ from scipy.special import expit
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter, NotSolved
 from sudare.frames.rows import Rows
+from sudare.gibbs.default_penalties import check_penalty, logistic_oscillation, squared_oscillation
 from sudare.gibbs.exact_draws import Draws, exact_draws
 from sudare.gibbs.gaussian_envelope import (
     GRADIENT_SHARE,
@@ -27,8 +28,6 @@ from sudare.gibbs.gaussian_envelope import (
     envelope,
     gradient_cost,
     least_acceptance,
-    penalty_for_acceptance,
-    smallest_penalty,
 )
 from sudare.gibbs.pac_bayes import log_ratio_bounds
 from sudare.gibbs.posteriors import Posterior
@@ -61,9 +60,6 @@ _GRADIENT_COST: Final = 1e-6
 # The proximal sampler's total variation is kept to this part of δ, and to 1e-10.
 _DISTANCE_SHARE: Final = 2.0**-24
 _LARGEST_DISTANCE: Final = 1e-10
-_PENALTY_FACTOR: Final = 14.0
-# The share of proposals that pure draws with the public penalty accept for every table, before those outside of the ball are refused.
-_PURE_ACCEPTANCE: Final = 1e-6
 # Any tilt is right, but what is left of the ball beyond the Gaussian's mean square costs acceptance in proportion to the tilt, hence to βn: halvings
 # of the tilt's interval go on until that cost is below `_TILT_SLACK`, and for `_LEAST_TILT_BISECTIONS` at least.
 _TILT_BISECTIONS: Final = 60
@@ -83,54 +79,11 @@ class Sampled(NamedTuple):
     log_ratio: float
 
 
-def public_penalty(facts: Facts, epsilon: float, delta: float, draws: int = 1, slope: float = 1.0) -> float:
-    """ρ when none was asked for: 14·R²s/√μ, s the largest slope of a loss and μ that of one draw. Measured in docs/gibbs.md."""
-    unit = facts.rows_per_unit * math.sqrt(facts.outputs * draws)
-    mu = gaussian_mu_within(epsilon, delta) / unit
-    return max(_PENALTY_FACTOR * facts.norm_bound**2 * slope / math.sqrt(mu), 2 * _least_penalty(facts))
-
-
-def ball_penalty(facts: Facts, radius: float, inverse_temperature: float) -> float:
-    """ρ of pure draws on a ball when none was asked for: that of a prior as wide as the ball."""
-    return max(facts.width / (inverse_temperature * radius**2), 2 * _least_penalty(facts))
-
-
-def pure_logistic_penalty(facts: Facts, radius: float, epsilon: float, draws: int = 1) -> float:
-    """ρ of pure logistic draws when none was asked for: as in `ball_penalty`, or what an exact draw of every table needs."""
-    beta = pure_beta(epsilon / (facts.outputs * draws), logistic_oscillation(facts, radius))
-    sizes = facts.rows, facts.width, facts.norm_bound
-    drawn = penalty_for_acceptance(_PURE_ACCEPTANCE, *sizes, facts.loss.largest_curvature)
-    return max(ball_penalty(facts, radius, beta), drawn)
-
-
-def logistic_oscillation(facts: Facts, radius: float) -> float:
-    """Ω of logistic losses on ‖θ‖ ≤ B, rounded up: scores lie within ±RB, losses in an interval of length RB."""
-    return 2 * facts.norm_bound * radius * facts.rows_per_unit * (1 + 2.0**-48)
-
-
-def squared_oscillation(facts: Facts, radius: float) -> float:
-    """Ω of squared losses of targets in [−1, 1] on ‖θ‖ ≤ B, rounded up: losses lie between 0 and (RB + 1)²/2."""
-    return (facts.norm_bound * radius + 1) ** 2 * facts.rows_per_unit * (1 + 2.0**-48)
-
-
-def _least_penalty(facts: Facts) -> float:
-    return smallest_penalty(facts.rows, facts.width, facts.norm_bound, facts.loss.largest_curvature)
-
-
 def check_drawing(draws: object, fixed_work: object) -> None:
     """Raise InvalidParameter unless a Gibbs posterior can be sampled with these parameters of an estimator."""
     DRAWS.check("draws", draws)
     if not isinstance(fixed_work, bool | np.bool_):
         raise InvalidParameter("fixed_work must be True or False.", "Use False.")
-
-
-def check_penalty(facts: Facts) -> None:
-    """Raise InvalidParameter unless the penalty is large enough not to be lost to rounding."""
-    if not facts.penalty >= _least_penalty(facts):
-        raise InvalidParameter(
-            "The regularization is too small for this many rows: rounding could swallow it.",
-            "Use a larger regularization, or leave it out.",
-        )
 
 
 def check_gradient_cost(cost: float) -> None:

@@ -9,17 +9,17 @@ import numpy as np
 
 from sudare.array_types import Floats, Words
 from sudare.dictionary.em import Dictionary, Script
-from sudare.dictionary.member_records import Records
+from sudare.dictionary.in_process_secure_sums import ADDENDS
 from sudare.dictionary.member_stack import OwnPart
-from sudare.dictionary.secure_totals import ADDENDS
+from sudare.dictionary.member_tables import Records
 from sudare.dictionary.sum_questions import Own
 from sudare.dictionary.training import DictionaryScript, MemberState, begun, member_part, step
 from sudare.joint.sum_script import Finished
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.noise import NoiseSource
+from sudare.sums.canonical_encoding import packed, unpacked
 from sudare.sums.sum_script_replay import ScriptReplay
-from sudare.sums.wire import packed, unpacked
 
 
 @dataclass(frozen=True)

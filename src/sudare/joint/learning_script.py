@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from sudare.array_types import Words
-from sudare.errors import NotCharged, NotSolved
+from sudare.errors import ImplausibleTotal, NotCharged, NotSolved
+from sudare.joint.additive_boosting import BoostingTerms, LearnedShapes, boosted
 from sudare.joint.descent import learned
 from sudare.joint.member_rows import MemberTable
+from sudare.joint.network_terms import LearnedNetwork, NetworkTerms
 from sudare.joint.one_sum import Learned
 from sudare.joint.scaler import CommonScales, ScalerTerms, Script, scaled
 from sudare.joint.single_charge import Entrance, check_present, new_mark, receipt_text
@@ -26,11 +28,11 @@ from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
 from sudare.privacy.ledger_chain import Receipt, canonical_json
 from sudare.privacy.release import Passage
+from sudare.sums.canonical_encoding import packed, unpacked
 from sudare.sums.sum_script_replay import ScriptReplay
-from sudare.sums.wire import packed, unpacked
 
-Terms = LearningTerms | ScalerTerms
-Outcome = Learned | CommonScales
+Terms = LearningTerms | ScalerTerms | BoostingTerms | NetworkTerms
+Outcome = Learned | CommonScales | LearnedShapes | LearnedNetwork
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,20 +70,47 @@ def seal_of(found: LearnedTogether) -> str:
 
 @dataclass(frozen=True)
 class _Saved:
-    """Totals heard, the mark of the charge, and its receipt as text once it was entered."""
+    """Totals heard, or what is kept of them, the mark of the charge, and its receipt as text once it was entered."""
 
     heard: tuple[Words, ...]
     mark: str
     receipt: str | None
 
 
-def script_of(terms: Terms) -> Script[Any]:
+class TrainingReplay(Protocol):
+    """What follows the totals heard so far, and what of them is kept for that."""
+
+    def after(self, heard: tuple[Words, ...]) -> Request | Outcome:
+        """The next request, or what the training ends with."""
+
+    def kept(self, heard: tuple[Words, ...]) -> tuple[Words, ...]:
+        """What leads to the same as these totals."""
+
+
+def replay_of(terms: Terms) -> TrainingReplay:
+    """The way of all members through a training."""
+    if isinstance(terms, NetworkTerms):
+        # Brings compilers that no other training needs.
+        from sudare.joint.network_training import NetworkReplay
+
+        return NetworkReplay(terms)
+    replay: ScriptReplay[Request, Outcome] = ScriptReplay(lambda: script_of(terms))
+    return replay
+
+
+def script_of(terms: LearningTerms | ScalerTerms | BoostingTerms) -> Script[Any]:
     """The script that all members follow."""
-    return learned(terms) if isinstance(terms, LearningTerms) else scaled(terms)
+    match terms:
+        case LearningTerms():
+            return learned(terms)
+        case BoostingTerms():
+            return boosted(terms)
+        case _:
+            return scaled(terms)
 
 
 class LearningWalk:
-    """A member's part of a consortium-wide training, as `sudare.consortium.tasks.sum_runner` walks it.
+    """A member's part of a consortium-wide training, as `sudare.consortium.tasks.sum_script_runner` walks it.
 
     With an account the whole training is charged in it immediately before the first noise is drawn. A `random_state` is for
     simulation and voids the guarantee.
@@ -99,7 +128,7 @@ class LearningWalk:
     ) -> None:
         self._terms, self._table, self._purpose = terms, table, purpose
         self._entrance = Entrance(account, random_state, terms.guarantee, _what(terms), table.source)
-        self._script: ScriptReplay[Request, Outcome] = ScriptReplay(lambda: script_of(terms))
+        self._script = replay_of(terms)
 
     def begun(self) -> tuple[bytes, Words]:
         """The first addend: how many rows there are."""
@@ -111,11 +140,27 @@ class LearningWalk:
         check_present(self._terms.members, self._terms.colluders, included)
         heard = replace(saved, heard=(*saved.heard, np.array(total, dtype=np.uint64)))
         following = self._script.after(heard.heard)
+        if len(heard.heard) == 1:
+            self._check_row_count(int(heard.heard[0][0]), included)
+        heard = replace(heard, heard=self._script.kept(heard.heard))
         if isinstance(following, Request):
             return self._following(heard, following)
         passage = self._entered(heard)
         found = LearnedTogether(self._terms, following, passage.guarantee, passage.receipt)
         return packed(heard), Finished(replace(found, seal=seal_of(found)))
+
+    def _check_row_count(self, rows: int, included: tuple[int, ...]) -> None:
+        """Raise ImplausibleTotal, before anything is charged, where all members' rows are fewer than this one's. A total without some may be."""
+        question = self._script.after(())
+        if (
+            len(included) == self._terms.members
+            and isinstance(question, RowCount)
+            and rows < self._table.count_read(question.reading)
+        ):
+            raise ImplausibleTotal(
+                "The total of all members' rows is below this member's own.",
+                "Some member did not keep to the script, and masks hide which. Nothing was charged; ask the members.",
+            )
 
     def _following(self, saved: _Saved, request: Request | Outcome) -> tuple[bytes, Words]:
         if not isinstance(request, Request):
@@ -132,4 +177,12 @@ class LearningWalk:
 
 
 def _what(terms: Terms) -> str:
-    return f"consortium-wide {'model' if isinstance(terms, LearningTerms) else 'scaler'} of {terms.members} members"
+    match terms:
+        case LearningTerms():
+            return f"consortium-wide model of {terms.members} members"
+        case BoostingTerms():
+            return f"consortium-wide additive model of {terms.members} members"
+        case NetworkTerms():
+            return f"consortium-wide network of {terms.members} members"
+        case _:
+            return f"consortium-wide scaler of {terms.members} members"

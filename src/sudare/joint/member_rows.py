@@ -23,6 +23,7 @@ from sudare.frames.sources import in_memory, is_in_memory, is_read_once
 from sudare.linear.rows import bias_beside, bounded_rows, has_one_hot, joint_norm, row_step, with_bias
 from sudare.privacy.source_identity import given_source
 from sudare.schema import Encoding, Number, Schema, encode
+from sudare.schema.encoder import one_positions
 
 
 class Reading(Protocol):
@@ -157,6 +158,34 @@ class MomentReading:
         return matrix
 
 
+@dataclass(frozen=True)
+class BinReading:
+    """Of every row its bin in each declared column, and last its targets of −1 or +1: one for two classes, else one a class.
+
+    `schema` is the declared one, whose digest members compare; `columns` are its features with the bins that shapes have.
+    """
+
+    schema: Schema
+    columns: Schema
+
+    @property
+    def outputs(self) -> int:
+        """How many targets a row has."""
+        classes = len(self.schema.classes)
+        return 1 if classes == 2 else classes
+
+    def matrix(self, part: Any, labels: Any) -> Floats:
+        """Bins and targets as numbers."""
+        places = np.asarray(self.schema.encode_target(part))
+        wanted = np.array([1]) if self.outputs == 1 else np.arange(self.outputs)
+        targets = np.where(places[:, np.newaxis] == wanted, 1.0, -1.0)
+        return np.column_stack([one_positions(self.columns, part).astype(np.float64), targets])
+
+    def finished(self, matrix: Floats) -> Floats:
+        """As they are: a bin has no bounds to keep."""
+        return matrix
+
+
 def _check_two_classes(classes: Sequence[Any]) -> None:
     if len(classes) != 2 or classes[0] == classes[1]:
         raise InvalidParameter(
@@ -192,6 +221,10 @@ class MemberTable:
         if reading.schema is None and not is_in_memory(self._table):
             raise InvalidParameter("A data source needs a schema.", "Declare its columns.")
         self._read = None
+        return self._rows(reading).count
+
+    def count_read(self, reading: Reading) -> int:
+        """How many rows there were when they were read last."""
         return self._rows(reading).count
 
     def _bound_persons(self, reading: Reading) -> None:

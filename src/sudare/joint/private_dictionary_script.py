@@ -14,9 +14,9 @@ import numpy as np
 from sudare.array_types import Floats, Words
 from sudare.dictionary.distributed_noise import NoisePlan
 from sudare.dictionary.em import Terms, implausible, row_count
-from sudare.dictionary.member_records import Records
+from sudare.dictionary.in_process_secure_sums import ADDENDS
+from sudare.dictionary.member_tables import Records
 from sudare.dictionary.private_training import PrivateTerms
-from sudare.dictionary.secure_totals import ADDENDS
 from sudare.dictionary.training import trained
 from sudare.errors import NotSolved
 from sudare.joint.dictionary_script import DictionaryWalk, TrainedDictionary, totals_heard
@@ -26,7 +26,7 @@ from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release import Passage
-from sudare.sums.wire import packed, unpacked
+from sudare.sums.canonical_encoding import packed, unpacked
 
 
 @dataclass(frozen=True)

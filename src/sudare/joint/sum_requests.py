@@ -17,6 +17,7 @@ from sudare.array_types import Floats, Integers, Words
 from sudare.errors import ImplausibleTotal, InvalidParameter
 from sudare.joint.member_rows import MemberTable, Reading
 from sudare.joint.noise_shares import ShareNoise
+from sudare.linear.additive_boosting import WEIGHT_STEPS, weighted_slopes
 from sudare.linear.losses import Logistic
 from sudare.privacy.noise import NoiseSource
 
@@ -128,6 +129,40 @@ def clipped_gradients(part: Floats, place: Floats, clip: float, grid: float) -> 
         units = gradients * (_NORM_MARGIN / np.maximum(lengths, clip))[:, np.newaxis]
     units[~np.isfinite(units).all(axis=1)] = 0.0
     return np.asarray(np.trunc(units / grid).sum(axis=0).astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class BinCount(NoisySum):
+    """How many rows each bin has; a row has one in every column. `grid` is that of all sums of the training, of which a row is many steps."""
+
+    outputs: int
+    grid: float
+
+    def block_sums(self, block: Floats) -> Integers:
+        """Of every row one in each of its bins, in steps."""
+        positions = block[:, : -self.outputs].astype(np.int64)
+        return np.bincount(positions.ravel(), minlength=self.size) * round(1 / self.grid)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedSlopeSum(NoisySum):
+    """Σ slope·weight in each bin at public shapes, in units of the clip: no row's vector is longer than one. `grid` is its grid.
+
+    `shapes` has one line an output; `weights` are whole steps of 1/WEIGHT_STEPS, one a bin.
+    """
+
+    shapes: Floats
+    weights: Floats
+    clip: float
+    grid: float
+
+    def block_sums(self, block: Floats) -> Integers:
+        """Of every row slopes times weights, shortened to the clip, truncated to whole steps."""
+        outputs = len(self.shapes)
+        positions, targets = block[:, :-outputs].astype(np.uint32), block[:, -outputs:]
+        slope_grid = self.clip * WEIGHT_STEPS * self.grid
+        whole = weighted_slopes(positions, targets, self.shapes, self.weights, slope_grid, self.clip)
+        return whole.ravel().astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)

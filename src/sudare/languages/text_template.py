@@ -7,11 +7,13 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 _TOKEN: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 _QUOTES: Final = ("'", '"', "`")
+_CALLED_AFTER_NAMES: Final = ("name", "names", "column", "columns")
 
 
 def tokens(template: str) -> Iterator[tuple[str, str]]:
@@ -79,9 +81,23 @@ def quoted_gaps(template: str) -> set[str]:
     return found
 
 
+def name_gaps(template: str) -> set[str]:
+    """Gaps that are called after names or columns: a single word that stands there is a name that somebody gave."""
+    return {gap for gap in gaps(template) if gap.rstrip("0123456789") in _CALLED_AFTER_NAMES}
+
+
 def filled(template: str, values: Mapping[str, object]) -> str:
-    """The template with the values in its gaps; of words to choose from, the last."""
-    return "".join(
-        piece if kind == "text" else str(values[piece]) if kind == "gap" else piece.split("|")[-1]
-        for kind, piece in tokens(template)
-    )
+    """The template with the values in its gaps; of words to choose from, the last. Between wide letters a blank beside a gap is left out."""
+    found = ""
+    was_gap = False
+    for kind, piece in tokens(template):
+        told = piece if kind == "text" else str(values[piece]) if kind == "gap" else piece.split("|")[-1]
+        if (was_gap or kind == "gap") and _is_wide(found.removesuffix(" ")[-1:]) and _is_wide(told.lstrip(" ")[:1]):
+            found, told = found.removesuffix(" "), told.removeprefix(" ")
+        found, was_gap = found + told, kind == "gap"
+    return found
+
+
+def _is_wide(letter: str) -> bool:
+    """Whether a letter is a kana, a kanji or of full width; none is not."""
+    return bool(letter) and unicodedata.east_asian_width(letter) in "WF"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
 from typing import Final, Literal, Protocol, get_args
 
-from sudare.languages.text_template import filled, is_exact, literal_text, pattern, quoted_gaps, tokens
+from sudare.languages.text_template import filled, is_exact, literal_text, name_gaps, pattern, quoted_gaps, tokens
 
 Language = Literal["en", "ja"]
 LANGUAGES: Final[tuple[Language, ...]] = get_args(Language)
@@ -93,6 +93,7 @@ class _Template:
         # Looking for the longest piece first is much faster than the pattern.
         self._piece = max((piece for kind, piece in tokens(english) if kind == "text"), key=len, default="")
         self._quoted = quoted_gaps(english)
+        self._names = name_gaps(english)
 
     @functools.cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -114,9 +115,9 @@ class _Template:
             return False
         return not any(mark in value for value in values.values() for mark in ("; ", ". ", "  ", " ±"))
 
-    def is_name(self, gap: str) -> bool:
-        """Whether a name stands there, which is never translated."""
-        return gap in self._quoted
+    def is_name(self, gap: str, content: str) -> bool:
+        """Whether what stands there is a name, which is never translated."""
+        return gap in self._quoted or (gap in self._names and _is_value(content))
 
 
 class _Catalogue:
@@ -166,7 +167,7 @@ class _Catalogue:
         """What stands in the gaps, in this language; None where prose would stay English inside a sentence, which would then say something else or nothing."""
         told = {}
         for gap, content in values.items():
-            whole = content if template.is_name(gap) else self.translated(content, depth - 1)
+            whole = content if template.is_name(gap, content) else self.translated(content, depth - 1)
             if whole is None and not _is_value(content):
                 return None
             told[gap] = content if whole is None else whole

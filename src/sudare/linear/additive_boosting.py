@@ -19,6 +19,7 @@ from sklearn.isotonic import isotonic_regression
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import BLOCK_ROWS, Rows
+from sudare.linear.losses import Logistic
 from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within, rounded_up, rounded_up_root
 from sudare.privacy.mechanisms import power_of_two_below
@@ -60,11 +61,50 @@ class BoostingRecipe:
 
 
 @dataclass(frozen=True)
+class BoostingFacts:
+    """What everybody may know of a run before its first sum; the noise of sums comes from one source or, among members, from many.
+
+    `sizes` are the bins of each column, `directions` how its shape must go: 1 up, −1 down, 0 either way. The first `ordered` bins of a column are in
+    order; a bin of missing values comes after them. `count_deviation` is σ of the noise on counts, `averaged_deviation` that on weighted sums, averaged
+    over all steps.
+    """
+
+    rows: int
+    outputs: int
+    sizes: tuple[int, ...]
+    directions: tuple[int, ...]
+    ordered: tuple[int, ...]
+    recipe: BoostingRecipe
+    count_deviation: float
+    averaged_deviation: float
+
+    @property
+    def columns(self) -> int:
+        """d: a row has so many bins."""
+        return len(self.sizes)
+
+    @property
+    def width(self) -> int:
+        """All bins of all columns."""
+        return sum(self.sizes)
+
+    @property
+    def noise_scale(self) -> float:
+        """Standard deviation that the noise alone gives a parameter of a bin of average size and weight, without a penalty."""
+        return self.averaged_deviation * self.width / (self.rows * self.columns * self.recipe.curvature)
+
+
+def row_clip(recipe: BoostingRecipe, columns: int, signal: float) -> float:
+    """C: the largest norm of what a row adds to a weighted sum; the more noise, the smaller, as in plain descent. `signal` is μ times rows a unit."""
+    share = recipe.clip * min(1.0, max(0.5, math.sqrt(math.sqrt(signal / LARGE_SIGNAL))))
+    return float(share * math.sqrt(columns))
+
+
+@dataclass(frozen=True)
 class AdditiveBoosting(LinearMechanism):
     """(ε, δ)-DP shapes of an additive model by boosting on noisy histograms, replace-one rows. Proof: proofs/additive_boosting.md.
 
-    `sizes` are the bins of each column, `directions` how its shape must go: 1 up, −1 down, 0 either way. The first `ordered` bins of a column are in
-    order; a bin of missing values comes after them.
+    `sizes`, `directions` and `ordered` are those of `BoostingFacts`.
     """
 
     facts: Facts
@@ -89,10 +129,9 @@ class AdditiveBoosting(LinearMechanism):
 
     @cached_property
     def _clip(self) -> float:
-        """C: the largest norm of what a row adds to a weighted sum; the more noise, the smaller, as in plain descent."""
+        """C: the largest norm of what a row adds to a weighted sum."""
         signal = gaussian_mu_within(self.epsilon, self.delta) * self.facts.rows / self.facts.rows_per_unit
-        share: float = self.recipe.clip * min(1.0, max(0.5, math.sqrt(math.sqrt(signal / LARGE_SIGNAL))))
-        return share * math.sqrt(self.columns)
+        return row_clip(self.recipe, self.columns, signal)
 
     @cached_property
     def count_deviation(self) -> float:
@@ -139,15 +178,18 @@ class AdditiveBoosting(LinearMechanism):
         numbers = self.recipe.steps * self.facts.outputs * self.facts.width
         return gaussian_cost(self.epsilon, self.delta, self.facts.width / (24 * counts**2) + numbers / (24 * sums**2))
 
-    @property
-    def averaged_deviation(self) -> float:
-        """σ of the noise on weighted sums, averaged over all steps."""
-        return self._deviation / math.sqrt(self.recipe.steps)
+    @cached_property
+    def boosting_facts(self) -> BoostingFacts:
+        """What is public of this run."""
+        none = (0,) * self.columns
+        shape = self.sizes, self.directions or none, self.ordered or none
+        averaged = self._deviation / math.sqrt(self.recipe.steps)
+        return BoostingFacts(self.facts.rows, self.facts.outputs, *shape, self.recipe, self.count_deviation, averaged)
 
     @property
     def noise_scale(self) -> float:
         """Standard deviation that the noise alone gives a parameter of a bin of average size and weight, without a penalty."""
-        return self.averaged_deviation * self.facts.width / (self.facts.rows * self.columns * self.recipe.curvature)
+        return self.boosting_facts.noise_scale
 
     @property
     def grid(self) -> float:
@@ -165,20 +207,12 @@ class AdditiveBoosting(LinearMechanism):
         return rows.total(partial(self._of_block, parameters, weights))
 
     def _of_block(self, parameters: Floats, weights: Floats, positions: NDArray[Any], targets: Floats) -> Floats:
-        from sudare.linear.clipped_gradient_kernels import add_weighted_at, scores_at
-
-        total = np.zeros(parameters.shape)
-        for start in range(0, len(positions), BLOCK_ROWS):
-            part = slice(start, start + BLOCK_ROWS)
-            bins = np.ascontiguousarray(positions[part])
-            slopes = self.facts.loss.slope(scores_at(bins, parameters), targets[part])
-            add_weighted_at(total, bins, slopes, weights, self._slope_grid, self._clip * WEIGHT_STEPS)
-        return total
+        return weighted_slopes(positions, targets, parameters, weights, self._slope_grid, self._clip)
 
     def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
         """Parameters after all steps from zero, averaged over the last ones, on the grid. Rows are positions of ones with targets."""
         counts = self.noisy_counts(rows, source)
-        walk = BoostingState(self, counts)
+        walk = BoostingState(self.boosting_facts, counts)
         for _ in range(self.recipe.steps):
             whole = self.weighted_sum(rows, walk.ahead, walk.weights).astype(np.int64) * round(self._finer)
             noisy = source.gaussian(whole.ravel(), self._scales_in_steps[1]).astype(np.float64) * self._noise_grid
@@ -192,24 +226,42 @@ class AdditiveBoosting(LinearMechanism):
         return self.fitted(Rows.held(positions, values[:, -outputs:]), source).ravel()
 
 
+def weighted_slopes(
+    positions: NDArray[Any], targets: Floats, parameters: Floats, weights: Floats, slope_grid: float, clip: float
+) -> Floats:
+    """Σ slope·weight over the rows of each bin, in whole steps of `slope_grid` and of weights, exact; of no row longer than the clip.
+
+    A row whose score is no number counts as zero: it would otherwise take the sum of all others with it.
+    """
+    from sudare.linear.clipped_gradient_kernels import add_weighted_at, scores_at
+
+    loss, total = Logistic(), np.zeros(parameters.shape)
+    for start in range(0, len(positions), BLOCK_ROWS):
+        part = slice(start, start + BLOCK_ROWS)
+        bins = np.ascontiguousarray(positions[part])
+        slopes = np.nan_to_num(loss.slope(scores_at(bins, parameters), targets[part]), nan=0.0)
+        add_weighted_at(total, bins, slopes, weights, slope_grid, clip * WEIGHT_STEPS)
+    return total
+
+
 class BoostingState:
     """From noisy counts and sums to shapes: post-processing, with public numbers only. Every step moves all columns at once, and a constant."""
 
-    def __init__(self, mechanism: AdditiveBoosting, counts: Floats) -> None:
-        self._mechanism, self._recipe = mechanism, mechanism.recipe
-        self._bin_rows = likely_bin_rows(mechanism, counts)
-        ratios = signal_ratios(mechanism, self._bin_rows)
-        self.weights = whole_weights(mechanism, self._bin_rows, ratios)
+    def __init__(self, facts: BoostingFacts, counts: Floats) -> None:
+        self._facts, self._recipe = facts, facts.recipe
+        self._bin_rows = likely_bin_rows(facts, counts)
+        ratios = signal_ratios(facts, self._bin_rows)
+        self.weights = whole_weights(facts, self._bin_rows, ratios)
         self._curvatures = self._recipe.curvature * self._bin_rows
         self._penalties = self._curvatures / np.maximum(ratios, _LEAST_RATIO)
         # The sums of every column add up to the sum over all rows: the less noise they have together, the more a column counts.
-        starts, sizes = np.cumsum((0, *mechanism.sizes[:-1])), np.array(mechanism.sizes)
+        starts, sizes = np.cumsum((0, *facts.sizes[:-1])), np.array(facts.sizes)
         precisions = 1 / np.add.reduceat(self.weights**-2, starts)
         self._of_total = np.repeat(precisions / precisions.sum(), sizes)[:, np.newaxis]
-        curvature = self._recipe.curvature * mechanism.facts.rows
-        total_variance = mechanism.averaged_deviation**2 / (precisions.sum() * WEIGHT_STEPS**-2)
+        curvature = self._recipe.curvature * facts.rows
+        total_variance = facts.averaged_deviation**2 / (precisions.sum() * WEIGHT_STEPS**-2)
         self._constant_curvature, self._constant_penalty = curvature, total_variance / (curvature * CONSTANT_SCALE**2)
-        shape = mechanism.facts.outputs, mechanism.facts.width
+        shape = facts.outputs, facts.width
         self._shapes, self._shape_velocity = np.zeros(shape), np.zeros(shape)
         self._constant, self._constant_velocity = np.zeros((shape[0], 1)), np.zeros((shape[0], 1))
         self.average, self._taken = np.zeros(shape), 0
@@ -219,12 +271,12 @@ class BoostingState:
         """Where the next sum is wanted (Nesterov)."""
         momentum = self._recipe.momentum
         shapes = self._shapes + momentum * self._shape_velocity
-        return shapes + (self._constant + momentum * self._constant_velocity) / self._mechanism.columns
+        return shapes + (self._constant + momentum * self._constant_velocity) / self._facts.columns
 
     def take(self, noisy: Floats) -> None:
         """Go a step, from a noisy weighted sum at `ahead`."""
-        recipe, mechanism = self._recipe, self._mechanism
-        rate, momentum = recipe.rate / mechanism.columns, recipe.momentum
+        recipe, facts = self._recipe, self._facts
+        rate, momentum = recipe.rate / facts.columns, recipe.momentum
         sums = noisy / (self.weights / WEIGHT_STEPS)
         slopes = sums + self._penalties * (self._shapes + momentum * self._shape_velocity)
         self._shape_velocity = momentum * self._shape_velocity - rate * slopes / (self._curvatures + self._penalties)
@@ -232,50 +284,50 @@ class BoostingState:
         total = total + self._constant_penalty * (self._constant + momentum * self._constant_velocity)
         step = rate * total / (self._constant_curvature + self._constant_penalty)
         self._constant_velocity = momentum * self._constant_velocity - step
-        self._shapes = monotone(self._shapes + self._shape_velocity, mechanism, self._bin_rows)
+        self._shapes = monotone(self._shapes + self._shape_velocity, facts, self._bin_rows)
         self._constant = self._constant + self._constant_velocity
         self._taken += 1
         if self._taken > recipe.steps - recipe.averaged:
-            place = self._shapes + self._constant / mechanism.columns
+            place = self._shapes + self._constant / facts.columns
             self.average = self.average + place / recipe.averaged
 
 
-def likely_bin_rows(mechanism: AdditiveBoosting, counts: Floats) -> Floats:
+def likely_bin_rows(facts: BoostingFacts, counts: Floats) -> Floats:
     """How many rows each bin has, likely: noisy counts drawn towards equal ones by as much as they are noise."""
-    sizes = np.array(mechanism.sizes)
-    equal = np.repeat(mechanism.facts.rows / sizes, sizes)
-    kept = equal**2 / (equal**2 + mechanism.count_deviation**2)
-    return np.maximum(kept * counts + (1 - kept) * equal, kept * mechanism.count_deviation)
+    sizes = np.array(facts.sizes)
+    equal = np.repeat(facts.rows / sizes, sizes)
+    kept = equal**2 / (equal**2 + facts.count_deviation**2)
+    return np.maximum(kept * counts + (1 - kept) * equal, kept * facts.count_deviation)
 
 
-def signal_ratios(mechanism: AdditiveBoosting, bin_rows: Floats) -> Floats:
+def signal_ratios(facts: BoostingFacts, bin_rows: Floats) -> Floats:
     """Squared size of a usual shape over that of the noise, for each bin, as weights will make it: K·rows − 1, or 0 where that is negative.
 
     Of all weights with which a typical row has a norm of √d these make the most of the shapes known. K is found by sorting.
     """
-    recipe, facts = mechanism.recipe, mechanism.facts
+    recipe = facts.recipe
     usual = recipe.curvature * recipe.shape_scale
-    variance = mechanism.averaged_deviation**2
-    spent = mechanism.columns * facts.rows * usual**2 / variance
+    variance = facts.averaged_deviation**2
+    spent = facts.columns * facts.rows * usual**2 / variance
     needs = np.sort(1 / bin_rows)
     levels = (spent + np.cumsum(needs)) / np.arange(1, len(needs) + 1)
     level = levels[np.flatnonzero(levels > needs)[-1]]
     return np.asarray(np.maximum(level * bin_rows - 1, 0.0))
 
 
-def whole_weights(mechanism: AdditiveBoosting, bin_rows: Floats, ratios: Floats) -> Floats:
+def whole_weights(facts: BoostingFacts, bin_rows: Floats, ratios: Floats) -> Floats:
     """A whole number for every bin, in steps of 2⁻¹⁰: the weight with which its sum has that ratio of signal to noise."""
-    usual = mechanism.recipe.curvature * mechanism.recipe.shape_scale
-    weights = np.sqrt(ratios) * mechanism.averaged_deviation / (usual * bin_rows)
+    usual = facts.recipe.curvature * facts.recipe.shape_scale
+    weights = np.sqrt(ratios) * facts.averaged_deviation / (usual * bin_rows)
     return np.clip(np.floor(weights * WEIGHT_STEPS), _LEAST_WEIGHT, _LARGEST_WEIGHT)
 
 
-def monotone(parameters: Floats, mechanism: AdditiveBoosting, sizes: Floats) -> Floats:
+def monotone(parameters: Floats, facts: BoostingFacts, sizes: Floats) -> Floats:
     """The nearest parameters, bins weighted by their sizes, that go where `directions` say."""
-    if not any(mechanism.directions):
+    if not any(facts.directions):
         return parameters
     found, start = parameters.copy(), 0
-    for size, ordered, direction in zip(mechanism.sizes, mechanism.ordered, mechanism.directions, strict=True):
+    for size, ordered, direction in zip(facts.sizes, facts.ordered, facts.directions, strict=True):
         if direction:
             part = slice(start, start + ordered)
             for line in found:

@@ -34,7 +34,7 @@ from sudare.schema.encoder import one_positions
 
 BOOSTING: Final = "boosting"
 _DIRECTIONS: Final = {"increasing": 1, "decreasing": -1}
-_MAX_BINS: Final = Numbers(2, 10_000, whole=True, optional=True)
+MAX_BINS: Final = Numbers(2, 10_000, whole=True, optional=True)
 
 
 class Shape(NamedTuple):
@@ -99,7 +99,7 @@ class PrivateAdditiveClassifier(LogisticProbabilities, PrivateLinearClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _MAX_BINS.check("max_bins", self.max_bins)
+        MAX_BINS.check("max_bins", self.max_bins)
         monotone = self.monotone
         if monotone is not None and not (
             isinstance(monotone, Mapping) and all(way in _DIRECTIONS for way in map(str, monotone.values()))
@@ -175,7 +175,7 @@ class PrivateAdditiveClassifier(LogisticProbabilities, PrivateLinearClassifier):
         mechanism: LinearMechanism
         if delta > 0:
             sizes = tuple(block.width for block in declared.blocks("binned"))
-            mechanism = AdditiveBoosting(facts, epsilon, delta, sizes, directions, _ordered(declared), self._recipe)
+            mechanism = AdditiveBoosting(facts, epsilon, delta, sizes, directions, ordered_bins(declared), self._recipe)
             self.method_ = BOOSTING  # type: ignore[assignment]
         else:
             facts = replace(facts, penalty=public_penalty("objective", facts, epsilon, delta))
@@ -191,7 +191,7 @@ class PrivateAdditiveClassifier(LogisticProbabilities, PrivateLinearClassifier):
         """Keep the shapes, each made to go where it must: that is post-processing, and changes nothing that goes there already."""
         directions, start, found = self._directions(self.declared_), 0, parameters.copy()
         for block, ordered, way in zip(
-            self.declared_.blocks("binned"), _ordered(self.declared_), directions, strict=True
+            self.declared_.blocks("binned"), ordered_bins(self.declared_), directions, strict=True
         ):
             if way:
                 part = slice(start, start + ordered)
@@ -289,6 +289,6 @@ def finer_number(number: Number, max_bins: int | None) -> Number:
     return replace(number, bins=inner) if inner else number
 
 
-def _ordered(declared: Schema) -> tuple[int, ...]:
+def ordered_bins(declared: Schema) -> tuple[int, ...]:
     """How many bins of each column are in order: those of numbers, without that of missing ones."""
     return tuple(len(column.edges) + 1 if isinstance(column, Number) else 0 for column in declared.features.values())

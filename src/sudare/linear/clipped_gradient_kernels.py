@@ -91,6 +91,19 @@ def shortening(slopes: Floats, square: float, row_grid: float, clip: float) -> f
 
 
 @compiled()
+def scores_of(rows: Floats, parameters: Floats) -> Floats:
+    """Scores of rows of numbers, one column an output: sums in one order, so that a row's score depends on nothing but the row."""
+    scores = np.zeros((len(rows), len(parameters)))
+    for row in range(len(rows)):
+        for output in range(len(parameters)):
+            score = 0.0
+            for column in range(rows.shape[1]):
+                score += rows[row, column] * parameters[output, column]
+            scores[row, output] = score
+    return scores
+
+
+@compiled()
 def scores_at(positions: Positions, parameters: Floats) -> Floats:
     """Scores of rows that have ones at these positions: sums of parameters, one column an output."""
     scores = np.zeros((len(positions), len(parameters)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 from sudare.array_types import Floats
 from sudare.linear.linear_model import PrivateLinearModel
 from sudare.linear.losses import CappedSquares, Logistic, Loss, SmoothedHinge
+from sudare.linear.mechanism import Facts
+from sudare.linear.method_choice import METHODS, STATISTICS, MethodName
+from sudare.linear.score_calibration import CLASSES, NUMBERS
+from sudare.linear.sufficient_statistics import MOST_COLUMNS
 from sudare.linear.targets import (
     WHOLE,
     ClassTarget,
@@ -29,7 +33,7 @@ from sudare.linear.targets import (
 )
 from sudare.parameter_checks import Numbers
 from sudare.privacy.ledger import Account
-from sudare.schema import Encoding, Schema
+from sudare.schema import Schema
 
 
 class PrivateLinearClassifier(ClassTarget, PrivateLinearModel):
@@ -76,18 +80,18 @@ class PrivateLinearClassifier(ClassTarget, PrivateLinearModel):
 
 @dataclass(eq=False, repr=False)
 class PrivateLogisticRegression(LogisticProbabilities, PrivateLinearClassifier):
-    """ε-DP or (ε, δ)-DP logistic regression, replace-one rows. Proofs: proofs/objective.md, output.md, descent.md, mean_message.md.
+    """ε-DP or (ε, δ)-DP logistic regression, replace-one rows. Proofs: proofs/objective.md, output.md, descent.md, mean_message.md, score_calibration.md.
 
     Parameters
     ----------
     epsilon, delta : the promise. With delta = 0 it is pure.
-    norm_bound : public bound on the Euclidean norm of a row of an array; longer rows are scaled down to it. With a
-        schema the bound comes from the schema.
+    norm_bound : public bound on the Euclidean norm of a row of an array; longer rows are scaled down to it. None is 1, with
+        a warning where rows were longer. With a schema the bound comes from the schema.
     regularization : Λ of mean loss + (Λ/2)‖θ‖²; None for a public rule; a list to choose from privately (pure ε only).
     fit_intercept : whether a penalised constant column is added; it counts into the row norm.
     classes : all classes there can be. Learned from y where neither they nor a schema are given: the guarantee is void then, and a
         fit with an account is refused.
-    schema, encoding : declared columns, and how they become numbers ("centred", "scaled" or "binned").
+    schema, encoding : declared columns, and how they become numbers: "centred", "scaled" or "binned", or "auto" (a public rule of rows and columns; docs/linear.md).
     method : "objective", "output", "descent", "mean" or "auto" (docs/linear.md has the rule).
     sampling_rate : for descent: the public probability with which every step sees a row; None for full batches.
     account : who pays. Without one the model may be looked at by its owner but not released.
@@ -104,17 +108,19 @@ class PrivateLogisticRegression(LogisticProbabilities, PrivateLinearClassifier):
     epsilon: float = 1.0
     delta: float = 0.0
     _: KW_ONLY
-    norm_bound: float = 1.0
+    norm_bound: float | None = None
     regularization: float | Sequence[float] | None = None
     fit_intercept: bool = True
     classes: Sequence[Any] | None = None
     schema: Schema | None = None
-    encoding: Encoding = "centred"
+    encoding: Literal["auto", "binned", "centred", "scaled"] = "centred"  # type: ignore[assignment]
     method: str = "auto"
     sampling_rate: float | None = None
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None
     cluster: Any = None
+
+    _calibration = CLASSES
 
     def _loss(self) -> Loss:
         return Logistic()
@@ -131,13 +137,13 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     epsilon: float = 1.0
     delta: float = 0.0
     _: KW_ONLY
-    norm_bound: float = 1.0
+    norm_bound: float | None = None
     regularization: float | Sequence[float] | None = None
     smoothing: float = 0.5
     fit_intercept: bool = True
     classes: Sequence[Any] | None = None
     schema: Schema | None = None
-    encoding: Encoding = "centred"
+    encoding: Literal["auto", "binned", "centred", "scaled"] = "centred"  # type: ignore[assignment]
     method: str = "auto"
     sampling_rate: float | None = None
     account: Account | None = None
@@ -151,34 +157,43 @@ class PrivateLinearSVC(PrivateLinearClassifier):
 
 @dataclass(eq=False, repr=False)
 class PrivateRidge(NumberTarget, PrivateLinearModel):
-    """ε-DP or (ε, δ)-DP ridge regression of bounded targets, replace-one rows. Proofs: as PrivateLogisticRegression.
+    """ε-DP or (ε, δ)-DP ridge regression of bounded targets, replace-one rows. Proofs: sufficient_statistics.md, and those of PrivateLogisticRegression.
 
-    Targets are clipped to the public `target_bounds` (or those of the schema's target) and scaled to [−1, 1]. The squared loss
-    goes on as a line beyond residuals of `residual_cap` half-ranges, so that one row's pull is bounded. Other parameters are
-    those of PrivateLogisticRegression.
+    Targets are clipped to the public `target_bounds` (or those of the schema's target) and scaled to [−1, 1]. `method` is "statistics" (noisy sums of
+    products, up to 1,024 encoded columns; what "auto" takes), or one of PrivateLogisticRegression's, for which the squared loss goes on as a line beyond residuals of `residual_cap`
+    half-ranges, so that one row's pull is bounded. Other parameters are those of PrivateLogisticRegression.
     """
 
     epsilon: float = 1.0
     delta: float = 0.0
     _: KW_ONLY
     target_bounds: tuple[float, float] | None = None
-    norm_bound: float = 1.0
+    norm_bound: float | None = None
     regularization: float | Sequence[float] | None = None
     residual_cap: float = 1.0
     fit_intercept: bool = True
     schema: Schema | None = None
-    encoding: Encoding = "centred"
+    encoding: Literal["auto", "binned", "centred", "scaled"] = "centred"
     method: str = "auto"
     sampling_rate: float | None = None
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None
     cluster: Any = None
 
+    methods: ClassVar[tuple[str, ...]] = (*METHODS, STATISTICS)
+    _calibration = NUMBERS
+
     def predict(self, X: Any) -> Floats:
         """The target of each row, in its own unit and within its declared bounds."""
         scores = self._scores(X)[:, 0]
         middle, half = self._middle_and_half()
         return np.clip(finite_answers(middle + half * scores), *self.target_bounds_)
+
+    def _chosen_method(self, facts: Facts, epsilon: float, delta: float, is_calibrated: bool) -> MethodName:
+        # Steps that see some of the rows are descent's.
+        if self.sampling_rate is None and facts.width <= MOST_COLUMNS:
+            return STATISTICS
+        return super()._chosen_method(facts, epsilon, delta, is_calibrated)
 
     def _loss(self) -> Loss:
         Numbers(0, open_low=True).check("residual_cap", self.residual_cap)

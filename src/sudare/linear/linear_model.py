@@ -7,12 +7,13 @@ and checks all rows, plans from public facts, charges the account, and only then
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar, Final, Self, cast
+from typing import Any, ClassVar, Final, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,27 +23,47 @@ from sklearn.utils.validation import check_is_fitted
 from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames.row_reader import checked_rows, placed
+from sudare.frames.row_spool import Spool
 from sudare.frames.rows import Arrays, Rows
 from sudare.frames.sources import in_memory, is_in_memory
 from sudare.frames.spark_sums import is_spark
-from sudare.frames.spool import Spool
 from sudare.linear.losses import Loss
 from sudare.linear.mechanism import Facts, LinearMechanism
-from sudare.linear.method_choice import METHODS, MethodName, chosen_method, planned, public_penalty
+from sudare.linear.method_choice import (
+    METHODS,
+    STATISTICS,
+    MethodName,
+    chosen_encoding,
+    chosen_method,
+    needs_calibration,
+    planned,
+    public_penalty,
+)
 from sudare.linear.rows import RowLayout, array_layout, bounded_rows, norm_bounded_columns, table_layout, with_bias
+from sudare.linear.score_calibrated_mechanism import CalibratedMechanism, split
+from sudare.linear.score_calibration import Recipe
+from sudare.linear.sufficient_statistics import RECIPE as STATISTICS_RECIPE
+from sudare.linear.sufficient_statistics import StatisticsRecipe, SufficientStatistics
 from sudare.linear.targets import check_lengths, missing_y
 from sudare.parameter_checks import Numbers
 from sudare.privacy.array_checks import checked_matrix
+from sudare.privacy.candidate_selection import Selection, row_count, selection_plan
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.fit_plan import Calibrated, Plan
 from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, unfit
-from sudare.privacy.selection import Selection, selection_plan
 from sudare.safe_text import told
-from sudare.schema import ENCODINGS, Schema, encode
+from sudare.schema import ENCODINGS, Encoding, Schema, encode
 from sudare.schema.encoder import one_positions
 
 _LARGEST_NORM: Final = 2.0**100
+# The bound on rows of an array where none is given: they are shortened to it, and that is said.
+_UNDECLARED_NORM: Final = 1.0
+_SHORTENED: Final = (
+    "No norm_bound was given, and rows longer than 1 were shortened to 1. Give norm_bound=… by public knowledge, or a schema; "
+    "or scale the columns."
+)
+_AUTO: Final = "auto"
 
 
 class PrivateLinearModel(PrivateEstimator):
@@ -56,14 +77,20 @@ class PrivateLinearModel(PrivateEstimator):
     extra_parameters = ("encoding", "fit_intercept", "method", "norm_bound", "penalty", "target")
     # Which methods a release may name.
     methods: ClassVar[tuple[str, ...]] = METHODS
+    # How scores are given their level and slope; None where they are left as they are. Other ones are for `benchmarks.panel.linear_choices`.
+    _calibration: ClassVar[Recipe | None] = None
+    # The same of sufficient statistics, for learners that have this method.
+    _statistics: ClassVar[StatisticsRecipe] = STATISTICS_RECIPE
 
     bounds = None
-    norm_bound: float
+    encoding: Literal["auto", "binned", "centred", "scaled"]  # type: ignore[assignment]
+    norm_bound: float | None
     regularization: float | Sequence[float] | None
     fit_intercept: bool
     method: str
     sampling_rate: float | None
 
+    encoding_: Encoding
     parameters_: Floats
     coef_: Floats
     intercept_: Floats | float
@@ -109,11 +136,13 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.method not in (*METHODS, "auto"):
+        if self.method not in (*self.methods, "auto"):
             raise InvalidParameter(
-                f"method must be auto or one of {', '.join(METHODS)}, got {told(self.method)}.", 'Use method="auto".'
+                f"method must be auto or one of {', '.join(self.methods)}, got {told(self.method)}.",
+                'Use method="auto".',
             )
-        if not isinstance(self.norm_bound, Real) or not 1 / _LARGEST_NORM <= self.norm_bound <= _LARGEST_NORM:
+        bound = self._norm_bound()
+        if not isinstance(bound, Real) or not 1 / _LARGEST_NORM <= bound <= _LARGEST_NORM:
             raise InvalidParameter(
                 f"norm_bound must be a positive number, got {self.norm_bound!r}.",
                 "Give the largest norm a row can have by public knowledge; longer rows are scaled down to it.",
@@ -138,10 +167,30 @@ class PrivateLinearModel(PrivateEstimator):
 
     # Reading: bounded rows with targets, by declared facts only
 
+    def _norm_bound(self) -> float:
+        """The bound on the rows of an array."""
+        return _UNDECLARED_NORM if self.norm_bound is None else self.norm_bound
+
+    @property
+    def used_encoding(self) -> Encoding:
+        """How columns became numbers: what "auto" stands for, where that was asked for and is known."""
+        return cast(Encoding, getattr(self, "encoding_", self.encoding))
+
+    def _choose_encoding(self, rows: int, declared: Schema) -> None:
+        """Keep what "auto" stands for with so many rows."""
+        if self.encoding == _AUTO:
+            self.encoding_ = chosen_encoding(rows, declared)
+
+    def _known_encodings(self) -> tuple[str, ...]:
+        return (_AUTO, *super()._known_encodings())
+
+    def _released_sums(self, declared: Schema) -> int:
+        return len(declared.names(self.used_encoding))
+
     def _layout(self, declared: Schema) -> RowLayout:
         if self.schema_digest_ is None:
-            return array_layout(len(declared.columns), float(self.norm_bound), bool(self.fit_intercept))
-        return table_layout(declared, self.encoding, bool(self.fit_intercept))
+            return array_layout(len(declared.columns), float(self._norm_bound()), bool(self.fit_intercept))
+        return table_layout(declared, self.used_encoding, bool(self.fit_intercept))
 
     def _read_rows(self, X: Any, y: Any) -> Rows:
         """Bounded rows with targets, all checked; keeps what is declared."""
@@ -158,6 +207,9 @@ class PrivateLinearModel(PrivateEstimator):
             raise InvalidParameter("y was given beside a data source.", "Declare the target in the schema.")
         self._keep(self._suited(schema), schema.digest)
         self._declare_target(y)
+        if self.encoding == _AUTO:
+            X = in_memory(X, schema)
+            self._choose_encoding(row_count(X), self.declared_)
         return checked_rows(
             X, partial(self._reader()._block, y=y, schema=schema), schema, keep=True, cluster=self.cluster
         )
@@ -172,7 +224,7 @@ class PrivateLinearModel(PrivateEstimator):
         if not is_in_memory(X):
             raise InvalidParameter("A data source needs a schema.", "Give schema=Schema.load(…).")
         matrix = checked_matrix(self, X, reset=True)
-        self._keep(norm_bounded_columns(matrix.shape[1], float(self.norm_bound)), None)
+        self._keep(norm_bounded_columns(matrix.shape[1], float(self._norm_bound())), None)
         if y is None:
             raise missing_y()
         self._declare_target(y)
@@ -195,7 +247,7 @@ class PrivateLinearModel(PrivateEstimator):
                 raise _not_pairs()
             matrix = checked_matrix(self, pair[0], reset=number == 0)
             if number == 0:
-                self._keep(norm_bounded_columns(matrix.shape[1], float(self.norm_bound)), None)
+                self._keep(norm_bounded_columns(matrix.shape[1], float(self._norm_bound())), None)
             targets = self._encoded_targets(pair[1]) if is_declared else np.asarray(pair[1])
             check_lengths(len(matrix), len(targets))
             rows, clipped = self._bounded(matrix)
@@ -214,6 +266,8 @@ class PrivateLinearModel(PrivateEstimator):
     def _bounded(self, matrix: Floats) -> tuple[Floats, int]:
         layout = self._layout(self.declared_)
         bounded, clipped = bounded_rows(matrix, layout.norm_bound)
+        if clipped and self.norm_bound is None and self.schema_digest_ is None:
+            warnings.warn(_SHORTENED, RuntimeWarning, stacklevel=2)
         return with_bias(bounded, layout.bias), clipped
 
     def _block(self, table: Any, y: Any, schema: Schema) -> Arrays:
@@ -221,7 +275,7 @@ class PrivateLinearModel(PrivateEstimator):
         if self._reads_positions():
             rows: NDArray[Any] = one_positions(self.declared_, table)
         else:
-            rows = self._bounded(encode(self.declared_, table, self.encoding).matrix)[0]
+            rows = self._bounded(encode(self.declared_, table, self.used_encoding).matrix)[0]
         if y is not None:
             targets = self._encoded_targets(y)
         elif schema.target is None:
@@ -234,28 +288,51 @@ class PrivateLinearModel(PrivateEstimator):
     def _reads_positions(self) -> bool:
         """Whether rows are read as positions of ones: descent takes them so, and ones are within every bound and on every grid."""
         is_descent = self.method == "descent" or (self.method == "auto" and self.delta > 0)
-        return self.encoding == "binned" and is_descent and "descent" in self.methods
+        return self.used_encoding == "binned" and is_descent and "descent" in self.methods
 
     # Plan
 
     def plan(self, rows: int, declared: Schema) -> Plan[LinearMechanism]:
         """Mechanism and guarantee for so many rows of these columns; sets what is public about them."""
+        self._choose_encoding(rows, declared)
         penalty = 0.0 if self.regularization is None else float(cast(float, self.regularization)) * rows
-        facts = self._facts(rows, declared, penalty)
+        facts, layout = self._facts(rows, declared, penalty), self._layout(declared)
         epsilon, delta = self._values_epsilon(declared), float(self.delta)
-        self.method_ = chosen_method(facts, epsilon, delta) if self.method == "auto" else cast(MethodName, self.method)
+        recipe = self._calibration if layout.has_constant else None
+        self.method_ = cast(MethodName, self.method)
+        if self.method == "auto":
+            self.method_ = self._chosen_method(facts, epsilon, delta, recipe is not None)
+        if not needs_calibration(self.method_, facts, epsilon, delta):
+            recipe = None
         if self.sampling_rate is not None and self.method_ != "descent":
             raise InvalidParameter(
                 f'sampling_rate is for method="descent"; this fit is planned with "{self.method_}".',
                 'Leave it out, or use method="descent" with delta > 0.',
             )
+        if self.method_ == STATISTICS:
+            return self._planned(SufficientStatistics(facts, layout, epsilon, delta, self._statistics), rows, declared)
+        parts = None
+        if recipe is not None:
+            is_gaussian = self.method_ != "objective" and self.sampling_rate in (None, 1)
+            parts = split(epsilon, delta, rows / facts.rows_per_unit, recipe, is_gaussian)
+        promise = (epsilon, delta) if parts is None else (parts.epsilon, parts.delta)
         if self.regularization is None:
-            facts = replace(facts, penalty=public_penalty(self.method_, facts, epsilon, delta))
+            facts = replace(facts, penalty=public_penalty(self.method_, facts, *promise))
         sampling_rate = 1.0 if self.sampling_rate is None else float(self.sampling_rate)
-        mechanism = planned(self.method_, facts, epsilon, delta, sampling_rate)
+        mechanism = planned(self.method_, facts, *promise, sampling_rate, recipe is not None)
+        if parts is not None and recipe is not None:
+            mechanism = CalibratedMechanism(mechanism, layout, parts, epsilon, delta, recipe)
+        return self._planned(mechanism, rows, declared)
+
+    def _planned(self, mechanism: LinearMechanism, rows: int, declared: Schema) -> Plan[LinearMechanism]:
+        """The plan of a fit with a mechanism; keeps what is public about it."""
         self.n_rows_, self.penalty_ = rows, mechanism.penalty
         self.grid_, self.noise_scale_ = mechanism.grid, mechanism.noise_scale
         return Plan(mechanism, self._guarantee(declared))
+
+    def _chosen_method(self, facts: Facts, epsilon: float, delta: float, is_calibrated: bool) -> MethodName:
+        """What "auto" stands for."""
+        return chosen_method(facts, epsilon, delta, is_calibrated)
 
     def _facts(self, rows: int, declared: Schema, penalty: float) -> Facts:
         layout = self._layout(declared)
@@ -304,7 +381,7 @@ class PrivateLinearModel(PrivateEstimator):
 
         `X` and `y` are arrays; or `X` is whatever `sudare.frames.source` takes, with a schema that declares the target; or, without a
         schema, an iterator of pairs (X, y). Encoded rows of a source wait in memory or, where they are more than
-        `sudare.frames.spool.SPOOL_ABOVE_BYTES`, in an unnamed temporary file.
+        `sudare.frames.row_spool.SPOOL_ABOVE_BYTES`, in an unnamed temporary file.
         """
         self._forget()
         self._check_parameters()
@@ -348,7 +425,7 @@ class PrivateLinearModel(PrivateEstimator):
         if self.schema_digest_ is None:
             matrix = checked_matrix(self, X, reset=False)
         else:
-            matrix = encode(self.declared_, in_memory(X, self.declared_), self.encoding).matrix
+            matrix = encode(self.declared_, in_memory(X, self.declared_), self.used_encoding).matrix
         parameters = self.parameters_
         bias = self._layout(self.declared_).bias
         scores: Floats = matrix @ parameters[:, : matrix.shape[1]].T
@@ -360,7 +437,7 @@ class PrivateLinearModel(PrivateEstimator):
         """Parameters on their grid, and what is public about them."""
         flat = np.ascontiguousarray(self.parameters_.ravel())
         extra = {
-            "encoding": None if self.schema_digest_ is None else self.encoding,
+            "encoding": None if self.schema_digest_ is None else self.used_encoding,
             "fit_intercept": bool(self.fit_intercept),
             "method": self.method_,
             "norm_bound": self._layout(self.declared_).norm_bound,

@@ -14,20 +14,52 @@ from sudare.linear.noisy_gradient_at_zero import MeanMessage
 from sudare.linear.objective_perturbation import ObjectivePerturbation
 from sudare.linear.output_perturbation import OutputPerturbation
 from sudare.privacy.accounting import gaussian_mu_within
+from sudare.schema import Encoding, Schema
 
-MethodName = Literal["objective", "output", "descent", "mean"]
-METHODS: Final = get_args(MethodName)
+MethodName = Literal["objective", "output", "descent", "mean", "statistics"]
+# Sufficient statistics are for squared losses alone.
+STATISTICS: Final = "statistics"
+METHODS: Final = tuple(name for name in get_args(MethodName) if name != STATISTICS)
 
-# Below so many rows times ε a column, pure noise leaves nothing of the minimiser but its direction at zero.
+# Below so many rows times ε a column pure noise leaves little of the minimiser but its direction at zero.
 _MEAN_BELOW: Final = 12.0
+# The same where a calibration centres the targets (benchmarks/panel/linear_choices.py): of columns of which none can be negative, and of others.
+_ONE_HOT_MEAN_BELOW: Final = 40.0
+_CENTRED_MEAN_BELOW: Final = 120.0
+# With δ > 0, of columns of which none can be negative: below so many rows times μ over the root of the columns.
+_GAUSSIAN_MEAN_BELOW: Final = 25.0
+# From so many rows times ε a column on, an objective's own probabilities are as good as calibrated ones on all tuning tables (`linear_choices needed`).
+_CALIBRATED_BELOW: Final = 120.0
+# Numbers are cut into bins where there are so many rows for each of the columns that gives.
+_BINNED_ROWS: Final = 20
 
 
-def chosen_method(facts: Facts, epsilon: float, delta: float) -> MethodName:
-    """Descent where δ > 0; else objective perturbation, or the mean message where n·ε is below twelve times the columns."""
+def chosen_method(facts: Facts, epsilon: float, delta: float, is_calibrated: bool = False) -> MethodName:
+    """The mean message where n·ε is small beside the columns, else objective perturbation; where δ > 0 descent, or the mean message of few one-hot rows."""
+    rows, columns = facts.rows / facts.rows_per_unit, facts.width * facts.outputs
     if delta > 0:
-        return "descent"
-    few = facts.rows * epsilon < _MEAN_BELOW * facts.width * facts.rows_per_unit * facts.outputs
-    return "mean" if few else "objective"
+        signal = rows * gaussian_mu_within(epsilon, delta) / math.sqrt(columns)
+        return "mean" if is_calibrated and facts.nonnegative and signal < _GAUSSIAN_MEAN_BELOW else "descent"
+    calibrated_below = _ONE_HOT_MEAN_BELOW if facts.nonnegative else _CENTRED_MEAN_BELOW
+    return "mean" if rows * epsilon < (calibrated_below if is_calibrated else _MEAN_BELOW) * columns else "objective"
+
+
+def needs_calibration(method: MethodName, facts: Facts, epsilon: float, delta: float) -> bool:
+    """Whether scores have to be given their level and slope: all but those of a perturbed logistic objective in which noise is small, which have them."""
+    if method != "objective" or delta > 0 or not facts.loss.one_sided:
+        return True
+    rows, columns = facts.rows / facts.rows_per_unit, facts.width * facts.outputs
+    return calibration_signal(rows, columns, epsilon, delta) < _CALIBRATED_BELOW
+
+
+def calibration_signal(rows: float, columns: int, epsilon: float, delta: float) -> float:
+    """How loud so many rows are beside the noise on so many parameters: n·ε/p of pure noise, n·μ/√p of Gaussian."""
+    return rows * gaussian_mu_within(epsilon, delta) / math.sqrt(columns) if delta > 0 else rows * epsilon / columns
+
+
+def chosen_encoding(rows: int, declared: Schema) -> Encoding:
+    """Bins where there are twenty rows for each column that they give, else numbers about their centres."""
+    return "binned" if rows >= _BINNED_ROWS * len(declared.names("binned")) else "centred"
 
 
 def public_penalty(method: MethodName, facts: Facts, epsilon: float, delta: float) -> float:
@@ -64,15 +96,15 @@ def _coordinate_noise(sensitivity: float, epsilon: float, delta: float, width: i
 
 @functools.lru_cache(maxsize=1024)
 def planned(
-    method: MethodName, facts: Facts, epsilon: float, delta: float, sampling_rate: float = 1.0
+    method: MethodName, facts: Facts, epsilon: float, delta: float, sampling_rate: float = 1.0, centred: bool = False
 ) -> LinearMechanism:
-    """The mechanism of that method, calibrated. Raise InvalidParameter for descent without δ."""
+    """The mechanism of that method, its noise calibrated; `centred` is for the mean message. Raise InvalidParameter for descent without δ."""
     if method == "objective":
         return ObjectivePerturbation(facts, epsilon, delta)
     if method == "output":
         return OutputPerturbation(facts, epsilon, delta)
     if method == "mean":
-        return MeanMessage(facts, epsilon, delta)
+        return MeanMessage(facts, epsilon, delta, centred)
     if delta == 0:
         raise InvalidParameter(
             'method="descent" needs delta > 0.', 'Use for example delta=1e-6, or method="objective".'

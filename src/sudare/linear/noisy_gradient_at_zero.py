@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Final
+from functools import cached_property, partial
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sudare.array_types import Floats
 from sudare.frames.rows import BLOCK_ROWS, Rows
@@ -27,12 +28,14 @@ class MeanMessage(LinearMechanism):
     """ε-DP or (ε, δ)-DP gradient at zero, replace-one rows. Proof: proofs/mean_message.md.
 
     One output: Σ y·x. Several: the sums of the rows of each class, one block a class, made into one-against-the-rest
-    gradients afterwards. Sums are exact, so no solver and no slack: but features should be publicly centred.
+    gradients afterwards. Sums are exact, so no solver and no slack: but features should be publicly centred, or the targets, by a level that is released
+    already (`centred`): then Σ (y − level)·x is the covariance with the target.
     """
 
     facts: Facts
     epsilon: float
     delta: float = 0.0
+    centred: bool = False
 
     def __post_init__(self) -> None:
         _ = self.cost
@@ -41,7 +44,8 @@ class MeanMessage(LinearMechanism):
     def _bits(self) -> tuple[int, int]:
         """Bits of a row and of a target, so that sums over all rows stay within 52 bits."""
         total = _SUM_BITS - self.facts.rows.bit_length()
-        target = 0 if self.facts.loss.one_sided else min(20, total // 2)
+        is_sign = self.facts.outputs > 1 or (self.facts.loss.one_sided and not self.centred)
+        target = 0 if is_sign else min(20, total // 2)
         return min(26, total - target - 1), target
 
     @cached_property
@@ -90,24 +94,35 @@ class MeanMessage(LinearMechanism):
         """A power of two far below the noise: the grid of the parameters."""
         return public_grid(self.noise_scale)
 
-    def sums(self, rows: Rows) -> Floats:
-        """Σ y·x, or the sums of rows by class; exact in floats, because everything is whole multiples of a step."""
+    def sums(self, rows: Rows, level: float = 0.0) -> Floats:
+        """Σ w·x with w = (y − level)/(1 + |level|) in [−1, 1], or the sums of rows by class; exact in floats, because everything is whole multiples of a step."""
         row_grid, target_grid = self._steps
-        return rows.total(self._of_block) * (row_grid * target_grid)
+        return rows.total(partial(self._of_block, level)) * (row_grid * target_grid)
 
-    def _of_block(self, matrix: Floats, targets: Floats) -> Floats:
-        """The sums over a block as whole multiples of both grids' product, a thousand rows at a time."""
+    def _of_block(self, level: float, matrix: NDArray[Any], targets: Floats) -> Floats:
+        """The sums over a block as whole multiples of both grids' product, a thousand rows at a time. Rows are matrices, or positions of ones."""
         row_grid, target_grid = self._steps
         total = np.zeros((self.facts.outputs, self.facts.width))
         for start in range(0, len(matrix), BLOCK_ROWS):
-            target = targets[start : start + BLOCK_ROWS]
-            weights = target if self.facts.outputs == 1 else (target > 0).astype(np.float64)
-            total += np.trunc(weights.T / target_grid) @ np.trunc(matrix[start : start + BLOCK_ROWS] / row_grid)
+            target, rows = targets[start : start + BLOCK_ROWS], matrix[start : start + BLOCK_ROWS]
+            weights = (
+                (target - level) / (1 + abs(level)) if self.facts.outputs == 1 else (target > 0).astype(np.float64)
+            )
+            whole = np.trunc(weights / target_grid)
+            if rows.dtype == np.float64:
+                total += whole.T @ np.trunc(rows / row_grid)
+            else:
+                for output, line in enumerate(whole.T):
+                    repeated = np.repeat(line / row_grid, rows.shape[1])
+                    total[output] += np.bincount(rows.ravel(), repeated, self.facts.width)
         return total
 
-    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
-        """Noisy sums, as parameters."""
-        noisy = self.mechanism.apply(self.sums(rows).ravel(), source).reshape(self.facts.outputs, self.facts.width)
-        if self.facts.outputs > 1:
-            noisy = 2 * noisy - noisy.sum(axis=0)
+    def fitted(self, rows: Rows, source: NoiseSource, level: Floats | None = None) -> Floats:
+        """Noisy sums, as parameters; about released levels of the targets where they are given: one, or the share of each class."""
+        outputs = self.facts.outputs
+        middle = float(level[0]) if outputs == 1 and level is not None else 0.0
+        noisy = self.mechanism.apply(self.sums(rows, middle).ravel(), source).reshape(outputs, self.facts.width)
+        if outputs > 1:
+            shares = np.full(outputs, 0.5) if level is None else level
+            noisy = 2 * (noisy - shares[:, np.newaxis] * noisy.sum(axis=0))
         return on_grid(noisy * self._scale, self.grid)

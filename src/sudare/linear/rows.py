@@ -6,6 +6,7 @@ Each row is bounded and rounded by itself, so neighbouring tables stay neighbour
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from fractions import Fraction
 from typing import Final, NamedTuple
@@ -26,7 +27,10 @@ class RowLayout(NamedTuple):
     """What is public about a row: how many features, the bound on its norm, the constant column, and both together.
 
     `joint_sum` bounds the sum of absolute values, the constant one included: infinite where only the norm is known. `entry_bounds` bounds each
-    absolute value, the constant one included: empty where only the norm is known.
+    absolute value, the constant one included: empty where only the norm is known. `low` and `high` are what an encoded column can be, `block_starts` where
+    those of each declared column begin (of several at most one is not zero, and of that the other end is left out); empty for arrays. `one_hot` are the first
+    columns of which always one is 1 and the others are 0: none where both ends are 0. `one_hot_blocks` are all such columns, with an intercept or without;
+    `bin_centres` tells where the bins of a number begin and the centre of each, the number's bounds being −1 and 1.
     """
 
     features: int
@@ -36,6 +40,17 @@ class RowLayout(NamedTuple):
     nonnegative: bool
     joint_sum: float = math.inf
     entry_bounds: tuple[float, ...] = ()
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    block_starts: tuple[int, ...] = ()
+    one_hot: tuple[int, int] = (0, 0)
+    one_hot_blocks: tuple[tuple[int, int], ...] = ()
+    bin_centres: tuple[tuple[int, tuple[float, ...]], ...] = ()
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether a number can be added to the score of every row."""
+        return self.bias != 0 or self.one_hot[1] > 0
 
     @property
     def width(self) -> int:
@@ -62,9 +77,37 @@ def table_layout(declared: Schema, encoding: Encoding, fit_intercept: bool) -> R
     features = len(declared.names(encoding))
     joint_sum = rounded_up(Fraction(declared.sum_bound(encoding)) + Fraction(bias))
     entries = (*np.maximum(np.abs(low), np.abs(high)).tolist(), *([bias] if bias else []))
-    return RowLayout(
-        features, norm_bound, bias, joint_norm(norm_bound, bias), bool(np.all(low >= 0)), joint_sum, entries
+    starts = [0, *itertools.accumulate(block.width for block in declared.blocks(encoding))]
+    is_wide = np.repeat(np.diff(starts) > 1, np.diff(starts))
+    places = list(zip(itertools.pairwise(starts), declared.features.values(), strict=True))
+    hot = tuple(block for block, column in places if encoding == "binned" or not isinstance(column, Number))
+    bins = tuple(
+        (start, bin_centres(column))
+        for (start, _), column in places
+        if encoding == "binned" and isinstance(column, Number)
     )
+    return RowLayout(
+        features,
+        norm_bound,
+        bias,
+        joint_norm(norm_bound, bias),
+        bool(np.all(low >= 0)),
+        joint_sum,
+        entries,
+        tuple(np.where(is_wide & (low == 0), high, low).tolist()),
+        tuple(high.tolist()),
+        tuple(starts[:-1]),
+        hot[0] if hot and fit_intercept else (0, 0),
+        hot,
+        bins,
+    )
+
+
+def bin_centres(number: Number) -> tuple[float, ...]:
+    """The centres of a number's bins, its bounds being −1 and 1."""
+    edges = np.array([number.low, *number.edges, number.high])
+    centres = (edges[:-1] / 2 + edges[1:] / 2 - number.low) / (number.high - number.low)
+    return tuple(np.clip(2 * centres - 1, -1.0, 1.0).tolist())
 
 
 def bias_beside(norm_bound: float) -> float:

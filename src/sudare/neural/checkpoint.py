@@ -26,7 +26,7 @@ from sudare.files import write_atomically
 from sudare.neural.seeded_randomness import RunState
 from sudare.parsing import parsed_json
 from sudare.privacy.ledger_chain import canonical_json
-from sudare.sums.streams import SEED_BYTES, fresh_seed
+from sudare.sums.pseudorandom_streams import SEED_BYTES, fresh_seed
 
 _FORMAT: Final = "sudare checkpoint 1"
 

@@ -17,7 +17,7 @@ from sudare.array_types import Singles
 from sudare.errors import InvalidParameter
 from sudare.linear.descent import sampled_cost, sampled_multiplier
 from sudare.neural.seeded_randomness import RunSeed, RunState
-from sudare.neural.training_methods import RunFacts
+from sudare.neural.training_method_base import RunFacts
 from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import (
     Cost,

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
 from sudare.array_types import Floats, Singles
-from sudare.errors import InvalidParameter
 from sudare.linear.targets import (
     ClassTarget,
     NumberTarget,
@@ -27,15 +26,20 @@ from sudare.linear.targets import (
     finite_answers,
 )
 from sudare.neural.network_estimator import DpSgdTraining, NetworkEstimator
-from sudare.neural.training_methods import Facts, LossName, check_inputs, layer_outputs, layered, parameters_in
-from sudare.parameter_checks import Numbers
+from sudare.neural.training_method_base import (
+    Facts,
+    LossName,
+    check_inputs,
+    check_widths,
+    layer_outputs,
+    layered,
+    parameters_in,
+)
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.learner_registry import learner_class
 from sudare.privacy.release_content import Content, unfit
 from sudare.schema import Schema
 
-_MOST_LAYERS: Final = 20
-_WIDTHS: Final = Numbers(1, 2**16, whole=True)
 # How releases were written before the parameter was called as in scikit-learn; then one learner had all approaches of paper 002.
 _FORMER_HIDDEN: Final = "hidden"
 _FORMER_APPROACHES: Final = {
@@ -60,12 +64,7 @@ class FullyConnectedNetwork(NetworkEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        sizes = self.hidden_layer_sizes
-        is_list = isinstance(sizes, Sequence) and not isinstance(sizes, str)
-        if not is_list or len(sizes) > _MOST_LAYERS or not all(map(_WIDTHS.holds, sizes)):
-            raise InvalidParameter(
-                "hidden_layer_sizes must list the widths of the hidden layers.", "Use for example (64, 64)."
-            )
+        check_widths(self.hidden_layer_sizes)
 
     def _facts(self, rows: int, declared: Schema) -> Facts:
         check_inputs(declared, self.encoding)

@@ -26,14 +26,14 @@ from sudare.linear.targets import check_lengths, missing_y
 from sudare.neural import checkpoint as checkpoints
 from sudare.neural.dp_sgd import LARGEST_PHYSICAL_BATCH, RANGES, DpSgd, public_recipe
 from sudare.neural.seeded_randomness import RunSeed, RunState
-from sudare.neural.training_methods import VACUOUS_EPSILON, TrainingMethod, check_inputs, flattened, require_jax
+from sudare.neural.training_method_base import VACUOUS_EPSILON, TrainingMethod, check_inputs, flattened, require_jax
 from sudare.parameter_checks import Numbers
 from sudare.privacy.fit_plan import Plan
 from sudare.privacy.guarantee import DEFAULT_DELTA, Guarantee, Neighbours, readable_up
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, on_grid, unfit
-from sudare.report.numbers import rounded_up
+from sudare.report.number_formatting import rounded_up
 from sudare.schema import ENCODINGS, Encoding, Schema, encode
 
 FLOAT_NOISE: Final = (

@@ -16,7 +16,7 @@ import numpy as np
 
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
-from sudare.neural.training_methods import require_jax
+from sudare.neural.training_method_base import require_jax
 from sudare.safe_text import text_fault
 
 MOST_ARRAYS: Final = 10_000

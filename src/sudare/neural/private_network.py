@@ -26,7 +26,7 @@ from sudare.linear.targets import (
 )
 from sudare.neural.network_estimator import DpSgdTraining
 from sudare.neural.parameter_trees import Leaf, nested, read_leaves, trained_arrays, tree_of
-from sudare.neural.training_methods import LARGEST_INPUT, check_inputs, require_jax
+from sudare.neural.training_method_base import LARGEST_INPUT, check_inputs, require_jax
 from sudare.privacy.declared_columns import natural_bounds
 from sudare.privacy.release_content import Content, unfit
 from sudare.schema import Encoding, Number, Schema

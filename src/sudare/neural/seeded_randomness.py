@@ -20,7 +20,7 @@ from sudare.array_types import Booleans, Singles, Words
 from sudare.linear.descent import poisson_sample
 from sudare.privacy.discrete_gaussian import MORE_BITS, WORDS_PER_NUMBER, discrete_gaussian
 from sudare.privacy.noise import WordSource
-from sudare.sums.streams import SEED_BYTES, derived, stretched, unit_floats
+from sudare.sums.pseudorandom_streams import SEED_BYTES, derived, stretched, unit_floats
 
 Places = NDArray[np.int32]
 

@@ -15,7 +15,7 @@ from sudare.array_types import Singles
 from sudare.neural import per_row_clipping as network
 from sudare.neural.dp_sgd import Recipe, slots_for
 from sudare.neural.seeded_randomness import Places, RunSeed, RunState
-from sudare.neural.training_methods import Layers
+from sudare.neural.training_method_base import Layers
 
 # Smaller weights than ordinary learning starts from: what noise does to a network grows with them (docs/neural.md).
 _START_GAIN: Final = 0.5

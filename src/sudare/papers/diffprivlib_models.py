@@ -21,6 +21,7 @@ from sudare.papers import diffprivlib_script
 Floats = NDArray[np.float64]
 
 VARIABLE: Final = "SUDARE_DIFFPRIVLIB"
+NOT_RUN: Final = f"diffprivlib was not run: {VARIABLE} names no interpreter that has it."
 
 
 def diffprivlib_interpreter() -> Path | None:
@@ -30,14 +31,20 @@ def diffprivlib_interpreter() -> Path | None:
 
 
 def logistic_coefficients(
-    interpreter: Path, rows: Floats, labels: Floats, epsilons: Sequence[float], penalty: float, seed: int
+    interpreter: Path,
+    rows: Floats,
+    labels: Floats,
+    epsilons: Sequence[float],
+    inverse_penalties: Sequence[float],
+    seed: int,
+    norm: float = 1.0,
 ) -> Floats:
-    """Coefficients (repetitions × ε × members × features) of diffprivlib's LogisticRegression, pure ε, without intercept.
+    """Coefficients (repetitions × ε × C × members × features) of diffprivlib's LogisticRegression, pure ε, without intercept.
 
-    `rows` are repetitions × members × rows × features within the unit ball, `labels` −1 and +1; `penalty` is ρ of the summed loss + (ρ/2)‖θ‖².
+    `rows` are repetitions × members × rows × features of at most this norm, `labels` −1 and +1; C of `inverse_penalties` is 1/ρ of the summed loss + (ρ/2)‖θ‖².
     """
     asked = io.BytesIO()
-    for array in (rows, labels, np.array(epsilons), np.array(1 / penalty), np.array(seed)):
+    for array in map(np.asarray, (rows, labels, epsilons, inverse_penalties, norm, seed)):
         np.lib.format.write_array(asked, array, allow_pickle=False)
     script = Path(diffprivlib_script.__file__)
     try:

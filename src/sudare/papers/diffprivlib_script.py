@@ -11,20 +11,20 @@ from typing import Any
 
 
 def main() -> None:
-    """Fit a model to the rows of every member, at every ε, in every repetition."""
+    """Fit a model to the rows of every member, at every ε and C, in every repetition."""
     import numpy as np
     from diffprivlib.models import LogisticRegression
 
     given = io.BytesIO(sys.stdin.buffer.read())
-    rows, labels, epsilons, inverse_penalty, seed = (
-        np.lib.format.read_array(given, allow_pickle=False) for _ in range(5)
+    rows, labels, epsilons, inverse_penalties, norm, seed = (
+        np.lib.format.read_array(given, allow_pickle=False) for _ in range(6)
     )
     generator = np.random.default_rng(int(seed))
 
-    def coefficients(epsilon: float, member_rows: Any, member_labels: Any) -> Any:
+    def coefficients(epsilon: float, inverse_penalty: float, member_rows: Any, member_labels: Any) -> Any:
         model = LogisticRegression(
             epsilon=float(epsilon),
-            data_norm=1.0,
+            data_norm=float(norm),
             C=float(inverse_penalty),
             fit_intercept=False,
             max_iter=1000,
@@ -33,7 +33,10 @@ def main() -> None:
         return model.fit(member_rows, member_labels).coef_[0]
 
     found = [
-        [[coefficients(epsilon, *member) for member in zip(*repetition, strict=True)] for epsilon in epsilons]
+        [
+            [[coefficients(epsilon, C, *member) for member in zip(*repetition, strict=True)] for C in inverse_penalties]
+            for epsilon in epsilons
+        ]
         for repetition in zip(rows, labels, strict=True)
     ]
     np.save(sys.stdout.buffer, np.array(found))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sudare.errors import InvalidParameter
-from sudare.report.numbers import nearest
+from sudare.report.number_formatting import nearest
 from sudare.report.plots import Panel
 
 Tell = Callable[[str], None]

@@ -22,7 +22,7 @@ def study_page_html(study: Study, result: StudyResult, settings: StudySettings) 
     if study.errata:
         parts.append(errata_part(study.errata))
     lead = f"Paper {study.paper}. {QUICK_NOTE if settings.quick else f'{settings.repeats} repetitions where a figure or table says nothing else.'}"
-    return page_html(Page(title=study.title, lead=lead, parts=parts, made_by=MADE_BY))
+    return page_html(Page(title=study.title, lead=lead, parts=parts, made_by=MADE_BY, is_report=True))
 
 
 def figure_part(figure: Figure) -> Part:
@@ -43,7 +43,7 @@ def errata_part(errata: Sequence[Erratum]) -> Part:
     rows = [(erratum.place, erratum.printed, erratum.holds) for erratum in errata]
     return Part(
         "Errata",
-        "Where the print does not hold.",
+        "Where the print does not hold, or leaves out what it needs.",
         [Table(("where", "printed", "what holds"), rows)],
-        ["Each line has a test in the repository that fails if the print were right."],
+        ["Each line has a test in the repository that shows what holds."],
     )

@@ -23,7 +23,7 @@ from sudare.perturbation.exact_draws import CHUNK_VALUES, WORD_BITS, ratio_withi
 from sudare.privacy.noise import NoiseSource
 from sudare.schema import Category, Level
 from sudare.schema.column_values import codes as level_codes
-from sudare.schema.frame_conversion import as_column
+from sudare.schema.table_from_any_frame import as_column
 
 Ticks = NDArray[np.bool_]
 

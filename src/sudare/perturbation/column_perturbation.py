@@ -22,7 +22,7 @@ from sudare.privacy.accounting import pure_cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release import pass_through
-from sudare.report.numbers import whole
+from sudare.report.number_formatting import whole
 
 
 def unsigned_type(count: int) -> np.dtype[Any]:

@@ -22,6 +22,7 @@ from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.perturbation.linkage_risk import checked_local_epsilon, epsilon_of_k
 from sudare.perturbation.number_channels import NumberPerturbation
+from sudare.perturbation.one_column_per_record import ANSWERED, AnsweredColumn, perturbed_block
 from sudare.perturbation.square_wave import SquareWave
 from sudare.privacy.accounting import Cost, decimal_down, exact, pure_cost
 from sudare.privacy.declared_columns import promise, rows_per_unit
@@ -60,10 +61,10 @@ class RecordNoise:
 
     def apply(self, values: Floats, source: NoiseSource) -> Floats:
         """One record, given by a number or position for each column: its outputs, sets as rows of zeros and ones."""
-        outputs = [
-            each.unpacked(each.drawn(np.array([value], dtype=each.column_type), source)).ravel()
-            for value, each in zip(values, self.perturbations.values(), strict=True)
-        ]
+        laws = [each for each in self.perturbations.values() if not isinstance(each, AnsweredColumn)]
+        columns = [np.array([value], dtype=each.column_type) for value, each in zip(values, laws, strict=True)]
+        stored = perturbed_block(self.perturbations, columns, source)
+        outputs = [each.unpacked(stored[name]).ravel() for name, each in self.perturbations.items()]
         return np.concatenate(outputs).astype(np.float64)
 
 
@@ -83,8 +84,12 @@ def planned_records(
     n_records: int,
     split: Mapping[str, float] | None,
     methods: Mapping[str, str] | None,
+    one_column: bool = False,
 ) -> RecordPlan:
-    """Perturbations for all declared columns: ε is the unit's (a record's, or a person's with all rows), k that of its rows."""
+    """Perturbations for all declared columns: ε is the unit's (a record's, or a person's with all rows), k that of its rows.
+
+    With `one_column` every row answers one column, with all of the row's ε.
+    """
     most_rows = rows_per_unit(declared)
     if k is not None:
         row_epsilon = epsilon_of_k(k, n_records, most_rows)
@@ -92,13 +97,32 @@ def planned_records(
     else:
         unit_epsilon = float(epsilon or 0.0)
         row_epsilon = decimal_down(exact(unit_epsilon) / most_rows)
-    shares = split_epsilon(row_epsilon, list(declared.columns), split)
+    names = list(declared.columns)
+    if one_column:
+        check_sampled(names, split)
+        shares = dict.fromkeys(names, checked_local_epsilon(row_epsilon))
+    else:
+        shares = split_epsilon(row_epsilon, names, split)
     chosen = checked_methods(declared, methods)
     perturbations = {
         name: perturbation_of(column, chosen[name], shares[name]) for name, column in declared.columns.items()
     }
+    if one_column:
+        perturbations[ANSWERED] = AnsweredColumn(names)
     guarantee = promise(unit_epsilon, 0.0, "replace-one", declared, notion="local")
     return RecordPlan(RecordNoise(unit_epsilon, perturbations), guarantee, row_epsilon, perturbations)
+
+
+def check_sampled(names: list[str], split: object) -> None:
+    """Raise InvalidParameter unless each row can answer one of these columns with the whole ε."""
+    if split is not None:
+        raise InvalidParameter("Where a record answers one column, ε is not split.", "Leave split or one_column out.")
+    if len(names) < 2:
+        raise InvalidParameter("There is only one column to answer.", "Leave one_column out.")
+    if ANSWERED in names:
+        raise InvalidParameter(
+            f"A column called {ANSWERED!r} says which column a row answers.", "Rename the declared column of that name."
+        )
 
 
 def split_epsilon(row_epsilon: float, names: list[str], split: Mapping[str, float] | None) -> dict[str, float]:

@@ -20,7 +20,7 @@ from sudare.parameter_checks import Numbers
 from sudare.perturbation.shuffle_amplification import shuffled_epsilon
 from sudare.privacy.accounting import decimal_down, exact
 from sudare.privacy.guarantee import Guarantee, readable_up
-from sudare.report.numbers import percent_up, rounded_down, rounded_up, whole
+from sudare.report.number_formatting import percent_up, rounded_down, rounded_up, whole
 from sudare.report.privacy_card import strength_of
 
 CENTRAL_DELTA: Final = 1e-6
@@ -123,6 +123,7 @@ class Statement:
     k: float | None
     central_epsilon: float | None
     central_delta: float
+    answered_of: int | None = None
 
     @classmethod
     def of(
@@ -133,19 +134,31 @@ class Statement:
         shuffled: bool = True,
         row_epsilon: float | None = None,
         rows_per_person: int = 1,
+        answered_of: int | None = None,
     ) -> Statement:
-        """The statement for so many rows, each of local `row_epsilon`, of records or of persons with so many rows each."""
+        """The statement for so many rows, each of local `row_epsilon`, of records or of persons with so many rows each.
+
+        `answered_of` is the number of columns of which each row answers one, where that is so.
+        """
         delta = min(CENTRAL_DELTA, 0.1 / rows)
         if not shuffled or not local.valid or rows <= rows_per_person:
-            return cls(local, rows, shuffled, None, None, delta)
+            return cls(local, rows, shuffled, None, None, delta, answered_of)
         epsilon = local.epsilon / rows_per_person if row_epsilon is None else row_epsilon
         central = central_epsilon(epsilon, rows, delta, rows_per_person)
-        return cls(local, rows, shuffled, k_of_epsilon(epsilon, rows, rows_per_person), central, delta)
+        k = k_of_epsilon(epsilon, rows, rows_per_person)
+        return cls(local, rows, shuffled, k, central, delta, answered_of)
 
     @property
-    def lines(self) -> tuple[str, str, str]:
-        """Linking, local and central promise, each in a sentence that says how weak it is."""
-        return self._linking, self._local, self._central
+    def lines(self) -> tuple[str, ...]:
+        """Linking, local and central promise, each in a sentence that says how weak it is; and how rows were sampled, where they were."""
+        promises = self._linking, self._local, self._central
+        if self.answered_of is None:
+            return promises
+        sampled = (
+            f"Sampled: every row answers one of {self.answered_of} columns, drawn at random, with the whole ε; "
+            "its other columns hold nothing of the record."
+        )
+        return *promises, sampled
 
     @property
     def _linking(self) -> str:

@@ -20,7 +20,8 @@ from sudare.perturbation.categorical import CategoryPerturbation, SetPerturbatio
 from sudare.perturbation.column_perturbation import Perturbation, unsigned_type
 from sudare.perturbation.linkage_risk import Statement
 from sudare.perturbation.number_channels import NumberPerturbation
-from sudare.perturbation.parquet import FileLayout
+from sudare.perturbation.one_column_per_record import ANSWERED, is_sampled
+from sudare.perturbation.parquet_writer import FileLayout
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.release import opened_without_waiting, write_new
 from sudare.schema.columns import level_text
@@ -89,10 +90,23 @@ class PerturbedTable:
         self._check_name(name)
         return self.perturbations[name]
 
-    def column(self, name: str) -> NDArray[Any]:
-        """Perturbed numbers, categories, or rows of ticks."""
+    @property
+    def is_sampled(self) -> bool:
+        """Whether every row answers one column only; the column "answered" says which."""
+        return is_sampled(self.perturbations)
+
+    def outputs(self, name: str) -> NDArray[Any]:
+        """A column as it is stored; of sampled rows those that answer it."""
         self._check_name(name)
-        return self.perturbations[name].decoded(self.stored[name])
+        if not self.is_sampled or name == ANSWERED:
+            return self.stored[name]
+        own = list(self.perturbations).index(name)
+        answered: NDArray[Any] = self.stored[name][self.stored[ANSWERED] == own]
+        return answered
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Perturbed numbers, categories, or rows of ticks; of sampled rows those that answer this column."""
+        return self.perturbation(name).decoded(self.outputs(name))
 
     def statement(self) -> Statement:
         """Linking, local and central promise: they belong together."""
@@ -102,13 +116,14 @@ class PerturbedTable:
             shuffled=self.shuffled,
             row_epsilon=self.row_epsilon,
             rows_per_person=self.rows_per_person,
+            answered_of=len(self.perturbations) - 1 if self.is_sampled else None,
         )
 
     def arrow(self) -> pa.Table:
         """All columns as an Arrow table; a set of categories becomes one column of booleans a category."""
         columns: dict[str, Any] = {}
         for name, perturbation in self.perturbations.items():
-            values = self.column(name)
+            values = perturbation.decoded(self.stored[name])
             if isinstance(perturbation, SetPerturbation):
                 for own, ticks in zip(self.layout.codes[name].names, values.T, strict=True):
                     columns[own] = pa.array(np.ascontiguousarray(ticks))

@@ -16,7 +16,8 @@ from sudare.frames.sources import is_in_memory
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.epsilon_split import RecordPlan, planned_records
 from sudare.perturbation.linkage_risk import Statement, checked_count
-from sudare.perturbation.parquet import Columns, FileLayout
+from sudare.perturbation.one_column_per_record import row_cost
+from sudare.perturbation.parquet_writer import Columns, FileLayout
 from sudare.perturbation.perturbed_table import ROWS_SUFFIX, FileColumns, PerturbedTable, described
 from sudare.perturbation.release_format import (
     ROWS_TENSOR,
@@ -36,7 +37,7 @@ from sudare.privacy.guarantee import Guarantee, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Beside, Content, unfit
-from sudare.report.numbers import whole
+from sudare.report.number_formatting import whole
 from sudare.schema import Number, Schema
 
 
@@ -52,6 +53,8 @@ class RecordPerturbation(PrivateEstimator):
     schema : the public facts about all columns; or `bounds` for arrays of numbers.
     epsilon : the local ε of a record, or of a person with all rows where the schema names persons; or instead
     k : the most that a shuffled row can be linked with is 1/k, among `n_records` (default: all rows).
+    one_column : whether every record answers one column, drawn at random, with the whole ε instead of all columns with a part of it each: far
+        more exact distributions of many columns, and nothing about how columns go together.
     split : weights by which ε is divided among the columns; equal shares without it.
     methods : kinds of perturbation by column: "square-wave" (which is "auto") or "laplace" for numbers, "retain-replace",
         "unary" or "subset" for categories.
@@ -77,6 +80,7 @@ class RecordPerturbation(PrivateEstimator):
     epsilon: float | None = None  # type: ignore[assignment]
     k: int | None = None
     n_records: int | None = None
+    one_column: bool = False
     split: Mapping[str, float] | None = None
     methods: Mapping[str, str] | None = None
     bounds: Bounds | None = None
@@ -129,6 +133,7 @@ class RecordPerturbation(PrivateEstimator):
             n_records=rows if self.n_records is None else self.n_records,
             split=self.split,
             methods=self.methods,
+            one_column=self.one_column,
         )
         check_size(FileLayout.of(plan.perturbations, rows))
         if self.account is not None:
@@ -156,6 +161,7 @@ class RecordPerturbation(PrivateEstimator):
             shuffled=self.shuffle,
             row_epsilon=plan.row_epsilon,
             rows_per_person=rows_per_unit(twin.declared_),
+            answered_of=len(twin.declared_.columns) if self.one_column else None,
         )
         return plan, statement, records
 
@@ -180,6 +186,8 @@ class RecordPerturbation(PrivateEstimator):
             checked_epsilon(self.epsilon)
         if self.n_records is not None:
             checked_count("n_records", self.n_records, 2)
+        if not isinstance(self.one_column, bool):
+            raise InvalidParameter("one_column must be True or False.", "Leave it out to perturb every column.")
         if not isinstance(self.shuffle, bool):
             raise InvalidParameter(
                 "shuffle must be True or False.", "Leave it out: only shuffled rows hide each other."
@@ -201,7 +209,7 @@ class RecordPerturbation(PrivateEstimator):
         rows = self.n_rows_
         if rows is None:
             raise ValueError("a perturbed table has a number of rows")
-        self.split_ = {name: each.epsilon for name, each in perturbations.items()}
+        self.split_ = {name: each.epsilon for name, each in perturbations.items() if name in self.declared_.columns}
         self.table_ = PerturbedTable(
             perturbations,
             stored,
@@ -249,7 +257,7 @@ class RecordPerturbation(PrivateEstimator):
         """Raise ReleaseMalformed unless the columns cost no more than is promised, and the rows are those that they give."""
         parameters = content.parameters
         perturbations, row_epsilon = written_perturbations(parameters), exact(parameters["row_epsilon"])
-        spent = sum(exact(each.epsilon) for each in perturbations.values())
+        spent = sum(exact(epsilon) for epsilon in row_cost(perturbations))
         unit_epsilon = row_epsilon * rows_per_unit(self.declared_)
         if not spent <= row_epsilon or unit_epsilon > exact(parameters["epsilon"]):
             raise unfit("its columns cost more than it promises")
@@ -257,7 +265,8 @@ class RecordPerturbation(PrivateEstimator):
 
     @classmethod
     def _arguments(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        return {"epsilon": parameters["epsilon"], "shuffle": parameters["shuffled"]}
+        is_sampled = len(parameters["perturbations"]) > len(parameters["columns"])
+        return {"epsilon": parameters["epsilon"], "one_column": is_sampled, "shuffle": parameters["shuffled"]}
 
     def _take_extra(self, parameters: Mapping[str, Any]) -> None:
         row_epsilon, shuffled = parameters["row_epsilon"], parameters["shuffled"]

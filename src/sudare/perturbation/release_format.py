@@ -13,13 +13,14 @@ import numpy as np
 from sudare.errors import InvalidParameter, SudareError
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.epsilon_split import RecordPlan, perturbation_of
-from sudare.perturbation.parquet import LARGEST_PAGE_BYTES, FileLayout
+from sudare.perturbation.one_column_per_record import ANSWERED, AnsweredColumn
+from sudare.perturbation.parquet_writer import LARGEST_PAGE_BYTES, FileLayout
 from sudare.perturbation.perturbed_table import described
 from sudare.privacy.declared_columns import read_columns
 from sudare.privacy.ledger_chain import canonical_json
 from sudare.privacy.release_content import Content, unfit
 from sudare.privacy.release_file import LARGEST_FILE_BYTES, LARGEST_HEADER_BYTES
-from sudare.report.numbers import whole
+from sudare.report.number_formatting import whole
 from sudare.schema import Schema
 
 ROWS_TENSOR: Final = "rows"
@@ -53,10 +54,10 @@ def check_rows(content: Content, perturbations: Mapping[str, Perturbation]) -> N
 def written_perturbations(parameters: Mapping[str, Any]) -> dict[str, Perturbation]:
     """The perturbations that a release names, if they are just what its columns, kinds and ε give."""
     written, columns = parameters.get("perturbations"), read_columns(parameters).columns
-    if not isinstance(written, list) or len(written) != len(columns):
+    if not isinstance(written, list) or not len(columns) <= len(written) <= len(columns) + 1:
         raise unfit("its perturbations are not those of its columns")
     made: dict[str, Perturbation] = {}
-    for (name, column), facts in zip(columns.items(), written, strict=True):
+    for (name, column), facts in zip(columns.items(), written, strict=False):
         try:
             made[name] = perturbation_of(column, facts["kind"], facts["epsilon"])
             same = is_same(described(made[name]), facts)
@@ -64,6 +65,11 @@ def written_perturbations(parameters: Mapping[str, Any]) -> dict[str, Perturbati
             same = False
         if not same:
             raise unfit("its perturbations are not those of its columns")
+    if len(written) > len(columns):
+        answered = AnsweredColumn(list(columns))
+        if ANSWERED in made or len(made) < 2 or described(answered) != written[-1]:
+            raise unfit("its perturbations are not those of its columns")
+        made[ANSWERED] = answered
     return made
 
 

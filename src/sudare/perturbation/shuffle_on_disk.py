@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from sudare.array_types import Bytes
 from sudare.errors import DataError, InvalidParameter
 from sudare.perturbation.column_perturbation import Perturbation
-from sudare.perturbation.parquet import Columns, FileLayout
+from sudare.perturbation.parquet_writer import Columns, FileLayout
 from sudare.perturbation.perturbed_table import FileColumns, stored_shape
 from sudare.perturbation.uniform_shuffle import bucket_count, columns_of_bytes, row_bytes, rows_as_bytes, shuffled
 from sudare.privacy.noise import NoiseSource

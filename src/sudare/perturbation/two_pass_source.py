@@ -15,11 +15,12 @@ from sudare.frames.row_reader import checked_rows
 from sudare.frames.rows import Arrays, Rows
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, is_in_memory
 from sudare.perturbation.epsilon_split import RecordPlan
+from sudare.perturbation.one_column_per_record import perturbed_block
 from sudare.perturbation.perturbed_table import stored_shape
 from sudare.privacy.noise import NoiseSource
 from sudare.schema import Schema, as_table
 from sudare.schema.column_values import declared_values
-from sudare.schema.frame_conversion import column_names
+from sudare.schema.table_from_any_frame import column_names
 
 Columns = dict[str, NDArray[Any]]
 
@@ -69,10 +70,7 @@ def perturbed_parts(rows: Rows, plan: RecordPlan, noise: NoiseSource) -> Iterato
     Noise is drawn column by column within a block, so that blocks are the same however the rows are stored.
     """
     for part in rows.blocks(DEFAULT_BATCH_ROWS):
-        yield {
-            name: each.drawn(values, noise)
-            for (name, each), values in zip(plan.perturbations.items(), part, strict=True)
-        }
+        yield perturbed_block(plan.perturbations, part, noise)
 
 
 def perturbed(rows: Rows, plan: RecordPlan, noise: NoiseSource) -> Columns:

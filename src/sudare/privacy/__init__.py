@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
+    from sudare.privacy.candidate_selection import select_privately
     from sudare.privacy.guarantee import Guarantee
     from sudare.privacy.ledger import Account, Ledger
     from sudare.privacy.release import Release
-    from sudare.privacy.selection import select_privately
 else:
     __getattr__, __dir__ = opened_on_use(
         __name__,
@@ -16,7 +16,7 @@ else:
             "guarantee": "Guarantee",
             "ledger": "Account Ledger",
             "release": "Release",
-            "selection": "select_privately",
+            "candidate_selection": "select_privately",
         },
     )
 

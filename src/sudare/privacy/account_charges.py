@@ -6,9 +6,10 @@ import shlex
 from dataclasses import replace
 
 from sudare.errors import BudgetError, BudgetExceeded, InvalidCost, RelationMismatch
-from sudare.privacy.account_balance import AccountState, Amount, Terms
+from sudare.privacy.account_balance import AccountState, Amount
+from sudare.privacy.account_terms import Terms
 from sudare.privacy.accounting import Cost, decimal_up
-from sudare.privacy.guarantee import Guarantee, readable_down, readable_up
+from sudare.privacy.guarantee import Guarantee, Neighbours, Unit, check_follows, readable_down, readable_up
 from sudare.privacy.source_identity import SliceIdentity, Source
 
 
@@ -18,6 +19,23 @@ def slice_of(guarantee: Guarantee, source: Source | None) -> SliceIdentity | Non
     Rows of one person may lie in many slices, so what protects persons is charged for all records.
     """
     return None if source is None or guarantee.unit == "person" else source.part
+
+
+def check_relation(name: str, terms: Terms, neighbours: Neighbours, unit: Unit, source: Source | None = None) -> None:
+    """Raise RelationMismatch unless a promise in this relation, to these units, says something in the account's."""
+    if terms.unit == "person" and unit != "person":
+        raise RelationMismatch(
+            f"Account '{name}' protects persons, the guarantee only records.",
+            "Declare in the schema who a row belongs to: a section [person] with column and most_rows. "
+            "A promise to records says nothing of somebody with several. Nothing was computed or spent.",
+        )
+    if source is not None and source.part is not None and neighbours != "add-remove":
+        raise RelationMismatch(
+            "How many rows a slice has is not public: a replaced record may belong to another slice.",
+            'Use neighbours="add-remove" (--neighbours add-remove), which tables by group, histograms, synthesizers and networks take; or fit '
+            "the whole table. Nothing was computed or spent.",
+        )
+    check_follows(neighbours, terms.neighbours)
 
 
 def in_relation(
@@ -40,18 +58,7 @@ def in_relation(
         raise InvalidCost(
             "The cost of a charge is not the (epsilon, delta) of its guarantee.", "State what the cost pays for."
         )
-    if terms.unit == "person" and guarantee.unit != "person":
-        raise RelationMismatch(
-            f"Account '{name}' protects persons, the guarantee only records.",
-            "Declare in the schema who a row belongs to: a section [person] with column and most_rows. "
-            "A promise to records says nothing of somebody with several. Nothing was computed or spent.",
-        )
-    if source is not None and source.part is not None and guarantee.neighbours != "add-remove":
-        raise RelationMismatch(
-            "How many rows a slice has is not public: a replaced record may belong to another slice.",
-            'Use neighbours="add-remove" (--neighbours add-remove), which tables by group, histograms, synthesizers and networks take; or fit '
-            "the whole table. Nothing was computed or spent.",
-        )
+    check_relation(name, terms, guarantee.neighbours, guarantee.unit, source)
     stated, paid = guarantee.to(terms.neighbours), cost.to(terms.neighbours, guarantee.neighbours)
     if slice_of(guarantee, source) is not None and terms.neighbours == "replace-one":
         paid = cost.of_moving_row()
@@ -62,6 +69,18 @@ def in_relation(
 def asked_amount(cost: Cost) -> Amount:
     """(ε, δ) of a cost for people to read, rounded up."""
     return Amount(decimal_up(cost.epsilon), decimal_up(cost.delta))
+
+
+def beyond_permitted(cost: Cost, permitted: Amount) -> str | None:
+    """What a run asks for and what was permitted, where that is less; None where the cost is within it."""
+    asked = asked_amount(cost)
+    # Of a converted δ the plan knows an upper limit that is rounded to nearest.
+    if asked.epsilon <= permitted.epsilon and asked.delta <= permitted.delta * (1 + 1e-9):
+        return None
+    return (
+        f"asks for ε = {readable_up(asked.epsilon)}, δ = {readable_up(asked.delta)}; "
+        f"ε = {readable_up(permitted.epsilon)}, δ = {readable_up(permitted.delta)} was permitted"
+    )
 
 
 def budget_exceeded(name: str, what: str, guarantee: Guarantee, cost: Cost, state: AccountState) -> BudgetExceeded:

@@ -290,7 +290,13 @@ def gaussian_cost(epsilon: float, delta: float, total_variation: Fraction = Frac
     """The cost of the μ-GDP mechanism with the largest μ that (ε, δ) allows, sampled within `total_variation`."""
     mu = gaussian_mu_within(epsilon, delta)
     # A float: many distances with denominators of their own would add up to a number too long to write down.
-    return Cost(exact(epsilon), exact(delta), mu, Fraction(rounded_up(total_variation)))
+    distance = Fraction(rounded_up(total_variation))
+    if total_variation_delta(exact(epsilon), distance) > exact(delta) * TOTAL_VARIATION_SHARE:
+        raise InvalidCost(
+            "With so large an epsilon this delta does not cover how far drawn noise is from ideal noise.",
+            "Use a smaller epsilon or a larger delta.",
+        )
+    return Cost(exact(epsilon), exact(delta), mu, distance)
 
 
 @functools.lru_cache(maxsize=4096)

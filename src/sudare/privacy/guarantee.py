@@ -71,6 +71,15 @@ def _readable(number: float, rounding: str) -> str:
     return f"{float(decimal.Context(prec=6, rounding=rounding).create_decimal(repr(float(number)))):g}"
 
 
+def check_follows(given: Neighbours, wanted: Neighbours) -> None:
+    """Raise RelationMismatch unless a guarantee in the one relation says something about the other: add/remove gives replace-one, not the reverse."""
+    if wanted not in (given, "replace-one"):
+        raise RelationMismatch(
+            "A replace-one guarantee says nothing about add/remove neighbours.",
+            "Calibrate the mechanism for add/remove, or use a replace-one account.",
+        )
+
+
 @dataclass(frozen=True)
 class Guarantee:
     """An immutable promise. `valid` is False where something voids it: a seed, bounds or classes read from data."""
@@ -114,11 +123,7 @@ class Guarantee:
         """The same promise for another relation. Add/remove gives replace-one by two steps; the reverse is refused."""
         if neighbours == self.neighbours:
             return self
-        if neighbours != "replace-one":
-            raise RelationMismatch(
-                "A replace-one guarantee says nothing about add/remove neighbours.",
-                "Calibrate the mechanism for add/remove, or use a replace-one account.",
-            )
+        check_follows(self.neighbours, neighbours)
         return replace(self.for_group(2), neighbours="replace-one")
 
     def for_group(self, size: int) -> Guarantee:

@@ -42,6 +42,8 @@ LEARNERS: Final[dict[str, str]] = {
 _CHARGED_AS: Final[dict[str, tuple[str, ...]]] = {
     "select_privately": tuple(LEARNERS),
     "consortium-wide model of ": ("PrivateLogisticRegression",),
+    "consortium-wide additive model of ": ("PrivateAdditiveClassifier",),
+    "consortium-wide network of ": ("PrivateMLPClassifier",),
     "consortium-wide scaler of ": ("PrivateStandardScaler",),
 }
 

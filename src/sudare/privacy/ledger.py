@@ -33,8 +33,16 @@ from sudare.frames.databases import SqlSource
 from sudare.privacy import ledger_export
 from sudare.privacy import ledger_storage as storage
 from sudare.privacy import ledger_tables as tables
-from sudare.privacy.account_balance import NOT_WHEN_CLOSED, AccountState, Amount, AskedTerms, Terms, is_raise, replayed
-from sudare.privacy.account_charges import account_closed, asked_amount, budget_exceeded, in_relation, slice_of
+from sudare.privacy.account_balance import NOT_WHEN_CLOSED, AccountState, Amount, replayed
+from sudare.privacy.account_charges import (
+    account_closed,
+    asked_amount,
+    budget_exceeded,
+    check_relation,
+    in_relation,
+    slice_of,
+)
+from sudare.privacy.account_terms import AskedTerms, Terms, is_raise
 from sudare.privacy.accounting import Composition, Cost, Spent, decimal_up, exact
 from sudare.privacy.confusable_names import check_scripts
 from sudare.privacy.guarantee import (
@@ -420,6 +428,10 @@ class Account:
         return Quote(
             asked_amount(cost), before, after.of_slice(part).amount_left(), after.is_admitted() and not state.is_closed
         )
+
+    def check_relation(self, neighbours: Neighbours, unit: Unit, source: Source | None = None) -> None:
+        """Raise RelationMismatch unless this account can pay for a promise in this relation, to these units, whatever it costs."""
+        check_relation(self.name, self.terms, neighbours, unit, source)
 
     def check_source(self, source: Source | None) -> None:
         """Raise SourceMismatch unless this account is for the source, or for none yet. Data in memory have no source to look at.

@@ -21,11 +21,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, SourceUnreadable, SudareError
-from sudare.frames.disjoint_subsets import Slice
 from sudare.frames.person_rows import Kept, PersonRows, kept_persons
 from sudare.frames.row_reader import checked_rows
 from sudare.frames.rows import Rows, Tallied
+from sudare.frames.source_checks import changed_files
 from sudare.frames.sources import in_memory, is_in_memory
+from sudare.frames.table_slices import Slice
 from sudare.privacy.accounting import decimal_down, exact
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.contribution_bound_selection import BoundChoice, BoundedFit, bound_epsilon
@@ -58,7 +59,7 @@ from sudare.privacy.release_file import LARGEST_HEADER_BYTES
 from sudare.privacy.release_parameters import read_declarations, read_slice, written_parameters
 from sudare.privacy.source_identity import Source, given_source
 from sudare.schema import ENCODINGS, Encoding, Number, Person, Schema, encode
-from sudare.schema.frame_conversion import no_rows
+from sudare.schema.table_from_any_frame import no_rows
 
 Bounds = tuple[float, float] | tuple[Sequence[float], Sequence[float]]
 
@@ -112,7 +113,13 @@ class PrivateEstimator(BaseEstimator):
     # Which of them is the SHA-256 of the file that leaves beside a release, where one may.
     beside_digest: ClassVar[str | None] = None
     # Exact facts about the records: they stay in the process that looked at the data.
-    for_the_owner: ClassVar[tuple[str, ...]] = ("clipped_", "cut_rows_", "_source")
+    for_the_owner: ClassVar[tuple[str, ...]] = (
+        "clipped_",
+        "cut_rows_",
+        "contradicting_rows_",
+        "_source",
+        "_given_slice",
+    )
     neighbours: Neighbours = "replace-one"
     # Whose workers read the rows and add them up; None is here.
     cluster: Any = None
@@ -134,6 +141,7 @@ class PrivateEstimator(BaseEstimator):
     # The values of the columns by which the slice that was read is cut; none where all rows were.
     _slice: Mapping[str, str] = MappingProxyType({})
     _source: Source | None
+    _given_slice: Slice | None
     declared_: Schema
     schema_digest_: str | None
     n_rows_: int | None
@@ -151,9 +159,14 @@ class PrivateEstimator(BaseEstimator):
         checked_delta(self.delta)
         if self.neighbours not in self.relations:
             raise InvalidParameter(f"neighbours must be one of {', '.join(self.relations)}.", "Use one of these words.")
-        if self.encoding not in ENCODINGS:
-            raise InvalidParameter(f"encoding must be one of {', '.join(ENCODINGS)}.", "Use one of these words.")
+        if self.encoding not in self._known_encodings():
+            raise InvalidParameter(
+                f"encoding must be one of {', '.join(self._known_encodings())}.", "Use one of these words."
+            )
         self._check_declarations()
+
+    def _known_encodings(self) -> tuple[str, ...]:
+        return ENCODINGS
 
     def _check_declarations(self) -> None:
         if self.account is not None and not isinstance(self.account, Account):
@@ -232,7 +245,7 @@ class PrivateEstimator(BaseEstimator):
 
     def _keep_source(self, X: object) -> None:
         """Keep which source is read, for the charge. Raise SourceMismatch if the account is for another one."""
-        self._source = given_source(X)
+        self._source, self._given_slice = given_source(X), X if isinstance(X, Slice) else None
         part = None if self._source is None else self._source.part
         self._slice = {} if part is None else dict(part.where)
         if self.account is not None:
@@ -451,7 +464,10 @@ class PrivateEstimator(BaseEstimator):
             paid = account.receipt_of(plan.guarantee, cost, what, mark)
             if paid is not None:
                 return pass_again(account, paid, what)
-        source = getattr(self, "_source", None)
+        source, given = getattr(self, "_source", None), getattr(self, "_given_slice", None)
+        # What was written while a slice was read may have moved a record out of another slice, which was charged apart.
+        if given is not None and given_source(given) != source:
+            raise changed_files()
         return pass_through(account, self.random_state, plan.guarantee, cost, what, mark or purpose, source)
 
     def _fit_within(self, noise: NoiseSource, X: Any, y: Any) -> Self:

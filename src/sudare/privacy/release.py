@@ -197,6 +197,18 @@ class Release:
         release._check_is_result(account.ledger)
         return release
 
+    @property
+    def beside_digest(self) -> str | None:
+        """The SHA-256 of the file that left beside it; None where none did."""
+        # Rows that a release holds itself are its tensor.
+        return None if self.content.tensors else self._named_digest
+
+    @property
+    def _named_digest(self) -> str | None:
+        """The digest of a file, by the one parameter that its learner has for it; None where it has none."""
+        name = learner_class(self.learner).beside_digest
+        return None if name is None else str(self.content.parameters[name])
+
     def manifest(self) -> dict[str, Any]:
         """The allow-list: nothing but these fields ever leaves with a payload."""
         grids = self.content.grids
@@ -237,7 +249,7 @@ class Release:
         ledger.enter_release(leaving.receipt, leaving.content.digest())
         if beside is not None:
             # First this: a release that names a file which is not there would help nobody.
-            write_new(target.with_suffix(beside.suffix), beside.pieces(), _named_digests(leaving))
+            write_new(target.with_suffix(beside.suffix), beside.pieces(), {leaving._named_digest or ""})
         write_new(target, [file])
 
     def _check_is_result(self, ledger: Ledger) -> None:
@@ -426,12 +438,6 @@ def _versions(values: Mapping[str, Any]) -> dict[str, str]:
 
 def _installed() -> dict[str, str]:
     return {package: version(package) for package in ("opendp", "sudare")}
-
-
-def _named_digests(release: Release) -> frozenset[str]:
-    """The digest of the file beside, by the one parameter that its learner has for it; none where it has none."""
-    name = learner_class(release.learner).beside_digest
-    return frozenset() if name is None else frozenset({str(release.content.parameters[name])})
 
 
 def _exists(target: Path) -> ReleaseExists:

@@ -13,7 +13,6 @@ import fnmatch
 import glob
 import itertools
 import os
-import re
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -21,11 +20,9 @@ from itertools import pairwise
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
-import sqlalchemy as sql
-from sqlalchemy.exc import ArgumentError
-
 from sudare.errors import InvalidParameter, SourceMismatch, SourceTaken
-from sudare.frames.addresses import (
+from sudare.frames.databases import SqlSource
+from sudare.frames.table_addresses import (
     STORES,
     WILDCARD,
     ObjectAddress,
@@ -35,8 +32,8 @@ from sudare.frames.addresses import (
     place_of,
     refuse_login,
 )
-from sudare.frames.databases import SqlSource
 from sudare.privacy.confusable_names import look_alike, same_letters
+from sudare.privacy.database_identity import FILE_SCHEME, IN_A_FILE, database_text, parsed_database, sql_text
 
 # No path is longer. Entries of a ledger that are too long to be read again would end it.
 LONGEST_SOURCE: Final = 8192
@@ -46,17 +43,6 @@ MOST_FINGERPRINTS: Final = 256
 # The files that sudare.frames.sources reads, which is not loaded where only a ledger is opened.
 _FILE_ENDINGS: Final = (".parquet", ".pq", ".csv", ".tsv", ".csv.gz", ".csv.bz2", ".csv.zst")
 _DELTA_LOG: Final = "_delta_log"
-_FILE_SCHEME: Final = re.compile(r"file:(?://(?:localhost)?(?=/))?", re.IGNORECASE)
-_DEFAULT_PORTS: Final = {"postgresql": 5432, "mysql": 3306, "mssql": 1433, "oracle": 1521}
-_SAME_BACKENDS: Final = {"mariadb": "mysql"}
-_DEFAULT_SCHEMAS: Final = {"postgresql": "public", "sqlite": "main", "duckdb": "main", "mssql": "dbo"}
-# Databases that are one file of this machine.
-_IN_A_FILE: Final = ("sqlite", "duckdb")
-_THIS_MACHINE: Final = ("", "localhost", "127.0.0.1", "::1")
-_QUOTES: Final = str.maketrans("", "", '"`[]')
-# Where names of tables that differ in the case of plain letters are one table.
-_CASE_IS_IGNORED: Final = ("sqlite", "duckdb", "mssql")
-_LOWER: Final = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
 
 @dataclass(frozen=True)
@@ -94,7 +80,7 @@ class Source:
     @property
     def database(self) -> tuple[str, str] | None:
         """The database and the table in it, which is empty for the whole database; None for what is not in a database."""
-        return None if self.is_object else _parsed_database(self.text)
+        return None if self.is_object else parsed_database(self.text)
 
     @property
     def is_verifiable(self) -> bool:
@@ -108,16 +94,16 @@ class Source:
 def source_text(source: object) -> str:
     """One text for one source: paths are resolved, addresses told without user, password and driver; other text is a name."""
     if isinstance(source, SqlSource):
-        return _sql_text(source)
+        return sql_text(source)
     place = _declared_place(source)
     if place is not None:
         return place if isinstance(place, str) else place.text
     text = _checked_text(source)
-    database = _parsed_database(text)
+    database = parsed_database(text)
     if database is None:
         refuse_login(text)
         return text
-    return _database_text(*database)
+    return database_text(*database)
 
 
 def _checked_text(source: object) -> str:
@@ -132,7 +118,7 @@ def _declared_place(source: object) -> str | Source | None:
     if not isinstance(source, str | os.PathLike):
         return _opened_source(source)
     text = _checked_text(source)
-    scheme = _FILE_SCHEME.match(text)
+    scheme = FILE_SCHEME.match(text)
     if scheme is not None:
         return _resolved(unquote(text[scheme.end() :]))
     place = place_of(text) if is_text(source) else text
@@ -228,7 +214,7 @@ def _with_files(text: str, paths: list[str]) -> Source:
 def given_source(data: object) -> Source | None:
     """The source of what a fit was given: what it is read from, letter by letter and never by a name. None for what is in memory."""
     from sudare.frames.derived_sources import DerivedSource
-    from sudare.frames.disjoint_subsets import Slice
+    from sudare.frames.table_slices import Slice
     from sudare.schema import Table
 
     if isinstance(data, DerivedSource):
@@ -332,7 +318,7 @@ def _paths(source: Source) -> list[str]:
         return list(source.listed) or _files_at(source.text)
     database = source.database
     kind, _, file = ("", "", "") if database is None else database[0].partition(":///")
-    return [unquote(file)] if kind in _IN_A_FILE else []
+    return [unquote(file)] if kind in IN_A_FILE else []
 
 
 def _files_at(path: str) -> list[str]:
@@ -420,79 +406,3 @@ def _is_same_database(one: Source, other: Source) -> bool:
 
 def _table(source: Source) -> str:
     return "" if source.database is None else source.database[1]
-
-
-def _sql_text(source: SqlSource) -> str:
-    try:
-        url = source.url.url if isinstance(source.url, sql.Engine) else sql.make_url(source.url)
-        database = _database(url)
-    except (ArgumentError, ValueError):
-        database = None
-    # A database in memory is nowhere else: like a frame it has no source that could be looked at.
-    return "a database" if database is None else _database_text(database, _table_name(source.query, database))
-
-
-def _database_text(database: str, table: str) -> str:
-    return f"{database} {table}" if table else database
-
-
-def _parsed_database(text: str) -> tuple[str, str] | None:
-    """Database and table of "address table" or "address query"; the table is empty for a query."""
-    address, _, query = text.partition(" ")
-    if "://" not in address:
-        return None
-    try:
-        url = sql.make_url(address)
-        if url.get_backend_name() in _IN_A_FILE:
-            # Versions of SQLAlchemy differ in whether they take the escapes out.
-            url = url.set(database=unquote(address.partition("://")[2].partition("?")[0].removeprefix("/")))
-        database = _database(url)
-    except (ArgumentError, ValueError):
-        return None
-    return None if database is None else (database, _table_name(query, database))
-
-
-def _database(url: sql.URL) -> str | None:
-    """One text for a database, whoever logs in and with which driver; None for one in memory. A ValueError if a port is no number."""
-    backend = url.get_backend_name().lower()
-    backend = _SAME_BACKENDS.get(backend, backend)
-    if backend in _IN_A_FILE:
-        file = _file_of_database(url.database or "")
-        # Written without blanks, so that the table's name can follow after one.
-        return None if file is None else f"{backend}:///{file.replace('%', '%25').replace(' ', '%20')}"
-    # Options are stronger than the address, as they are for the drivers.
-    service = _option(url, "service") and f"service={_option(url, 'service')}"
-    host = _option(url, "hostaddr") or _option(url, "host") or url.host or service
-    host = host.rstrip(".").casefold()
-    host = "localhost" if host in _THIS_MACHINE or host.startswith("/") else host
-    port = int(_option(url, "port") or 0) or url.port or _DEFAULT_PORTS.get(backend, 0)
-    user = _option(url, "user") or url.username or ""
-    name = _option(url, "dbname") or url.database or service or user
-    return f"{backend}://{host}:{port}/{name}"
-
-
-def _file_of_database(database: str) -> str | None:
-    """The resolved path of a file of SQLite or DuckDB; None for a database in memory."""
-    if database in ("", ":memory:"):
-        return None
-    if database.startswith("file:"):
-        database = unquote(_FILE_SCHEME.sub("", database.partition("?")[0]))
-        return None if database in ("", ":memory:") else os.path.realpath(database)
-    # Drivers take a/.. out of a path before anybody looks whether a is a link.
-    return os.path.realpath(os.path.abspath(database))
-
-
-def _option(url: sql.URL, name: str) -> str:
-    """An option of an address, all of its values if there are several; empty where there is none."""
-    value = url.query.get(name, "")
-    return value if isinstance(value, str) else ",".join(value)
-
-
-def _table_name(query: str, database: str) -> str:
-    """A table's name without quotes and default schema, in plain letters where case is ignored; nothing for a query."""
-    text, backend = query.strip(), database.partition(":")[0]
-    if re.search(r"\s", text):
-        return ""
-    text = text.translate(_QUOTES)
-    place, _, name = (text.translate(_LOWER) if backend in _CASE_IS_IGNORED else text).rpartition(".")
-    return name if place in ("", _DEFAULT_SCHEMAS.get(backend)) else f"{place}.{name}"

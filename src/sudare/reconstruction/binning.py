@@ -7,8 +7,8 @@ channel from states to bins is that of the perturbation, exactly.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from sudare.array_types import Floats
 from sudare.errors import DataError
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.perturbation.number_channels import NumberPerturbation, checked_numbers
-from sudare.report.numbers import whole
+from sudare.report.number_formatting import whole
 
 CELLS: Final = 240
 _MOST_CELLS: Final = 480
@@ -26,6 +26,8 @@ LEAST_RECORDS: Final = 10
 # With at most so many whole numbers between whole bounds, a column of whole numbers is likelier than a continuous one: codes,
 # grades, counts. Noise often hides the difference; where it does not, evidence decides.
 _FEW_WHOLE_NUMBERS: Final = 32
+# The part of the range, next to a bound, in which a logarithmic scale is about linear.
+_LINEAR_PART: Final = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +48,15 @@ class States:
     """Where values may have been: cells between rising edges, then atoms.
 
     `spread` says that values lie evenly within a cell; otherwise they sit on the middle of it. A column of `channel` is the
-    distribution of the perturbed value over the bins of `Counts`, given the state.
+    distribution of the perturbed value over the bins of `Counts`, given the state. `logarithmic` says that cells are equal on
+    a logarithmic scale and not on that of the column.
     """
 
     edges: Floats
     atoms: Floats
     spread: bool
     channel: Floats
+    logarithmic: bool = False
 
     @property
     def cells(self) -> int:
@@ -61,7 +65,9 @@ class States:
 
     @property
     def unit_edges(self) -> Floats:
-        """Edges on a scale from 0 to 1."""
+        """Edges from 0 to 1 on the scale on which densities are smooth."""
+        if self.logarithmic:
+            return np.linspace(0.0, 1.0, self.cells + 1)
         scaled: Floats = (self.edges - self.edges[0]) / (self.edges[-1] - self.edges[0])
         return scaled
 
@@ -123,7 +129,22 @@ def checked_values(perturbation: NumberPerturbation, y: ArrayLike) -> Floats:
 
 def continuous_states(perturbation: NumberPerturbation, edges_y: Floats, cells: int, atoms: Floats) -> States:
     """Equal cells between the bounds, and atoms."""
-    edges = np.linspace(*perturbation.bounds, cells + 1)
+    return spread_states(perturbation, edges_y, np.linspace(*perturbation.bounds, cells + 1), atoms)
+
+
+def logarithmic_states(
+    perturbation: NumberPerturbation, edges_y: Floats, cells: int, atoms: Floats, finest: Literal["low", "high"]
+) -> States:
+    """Cells that grow from one of the bounds on, equal in log(1 + 50·distance/range); and atoms."""
+    low, high = perturbation.bounds
+    distances = (high - low) * _LINEAR_PART * np.expm1(np.linspace(0.0, math.log1p(1 / _LINEAR_PART), cells + 1))
+    edges = low + distances if finest == "low" else high - distances[::-1]
+    edges[[0, -1]] = low, high
+    return replace(spread_states(perturbation, edges_y, edges, atoms), logarithmic=True)
+
+
+def spread_states(perturbation: NumberPerturbation, edges_y: Floats, edges: Floats, atoms: Floats) -> States:
+    """Cells between given edges, with values spread evenly in each, and atoms."""
     channel = perturbation.transition(edges_y, edges)
     if len(atoms):
         channel = np.hstack([channel, perturbation.transition_at(edges_y, atoms)])

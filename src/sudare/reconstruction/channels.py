@@ -104,8 +104,10 @@ def along_axes(matrices: Sequence[Floats], tensor: Floats) -> Floats:
 
     Every product moves its axis to the end, so that after all of them the axes are in order again.
     """
+    leading = tensor.ndim - len(matrices)
+    order = (*range(leading), *range(leading + 1, tensor.ndim), leading)
     for matrix in matrices:
-        turned = np.moveaxis(tensor, -len(matrices), -1)
+        turned = tensor.transpose(order)
         tensor = (turned.reshape(-1, turned.shape[-1]) @ matrix.T).reshape(*turned.shape[:-1], len(matrix))
     return tensor
 

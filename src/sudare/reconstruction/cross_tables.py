@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+import math
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -22,25 +23,38 @@ from sudare.reconstruction.category_frequencies import (
     CategoricalReconstruction,
     answers_of,
     distinct_answers,
-    mean_scores,
     proportions,
-    tick_scores,
 )
 from sudare.reconstruction.channels import Channel, ListedPairs, ProductChannel, outer_product
+from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.iterative_bayes import FOLDS, random_parts, stopped_by_validation, uniform_start
 from sudare.reconstruction.joint_distribution import METHODS as NUMBER_METHODS
-from sudare.reconstruction.joint_distribution import MOST_STEPS, JointReconstruction
-from sudare.reconstruction.maximum_likelihood import maximum_likelihood
+from sudare.reconstruction.joint_distribution import MOST_STEPS, Held, JointReconstruction, own_margin
+from sudare.reconstruction.maximum_likelihood import maximum_likelihood, stacked_weights
+from sudare.reconstruction.pair_proportions import (
+    ScoredAnswers,
+    independence,
+    scored_categories,
+    scored_numbers,
+    scored_pairs,
+)
 from sudare.reconstruction.point_mass_detection import detected_atoms
-from sudare.reconstruction.reconstructed_distribution import Layout
+from sudare.reconstruction.reconstructed_distribution import Distribution, Layout
 from sudare.schema import Level
+from sudare.schema.columns import level_text
 
 Edges = ArrayLike | None
+Scored = tuple[Floats, list[ScoredAnswers]]
 
 BINS: Final = 10
 """How many equal bins a number column has if no edges are given."""
 _MIXED_CELLS: Final = 96
 _PAIR_STEPS: Final = 600
+# Distinct answers may be as many as records; from independent columns on, this is far enough.
+_LISTED_STEPS: Final = 562
+_LEAST_SHARE: Final = 1e-6
+_RAKING_STEPS: Final = 50
+_SMALLEST: Final = 1e-300
 
 
 @dataclass(frozen=True)
@@ -58,23 +72,26 @@ class Interval:
 class CrossTable(BaseEstimator):
     """Proportions of all pairs of values of two columns that were perturbed independently of each other. It costs no budget.
 
-    Two category columns are estimated as one in `CategoricalReconstruction`; two number columns are `JointReconstruction`, counted
-    in bins. For one of each, the Iterative Bayesian Technique runs over fine cells times categories, stopped by cross-validation,
-    and cells are then counted in bins: so values need not be spread evenly within a wide bin.
+    The default averages a joint estimate with the product of the margins, weighted by the likelihood of held-out records: where noise hides
+    how columns go together, little is left but the product. Margins are then those of each column on its own. The joint estimate is the Iterative Bayesian Technique, from independent
+    columns on and stopped by cross-validation, for pairs with a category; `JointReconstruction` for two numbers. Numbers have fine
+    cells, which are counted in bins in the end: so values need not be spread evenly within a wide bin.
 
     Parameters
     ----------
     first, second : the perturbations that were applied; values of the first become rows.
     first_edges, second_edges : public edges of bins, for number columns. None: ten equal bins between the bounds.
-    method : None is best for most. Two category columns have likelihood (the default: the errors of pairs go together, which
-        shrinkage does not know), shrinkage and inversion; two number columns auto, bayes and mixture; one of each has bayes.
+    method : "auto" is that average. Without it, two category columns have likelihood, shrinkage and inversion, as
+        `CategoricalReconstruction`; two number columns bayes and mixture; one of each has bayes.
     random_state : seed of the parts for cross-validation.
 
     Attributes
     ----------
     values_ : for each column its categories or intervals.
     probabilities_ : one row a value of the first column. They add up to one, less what lies outside of the bins.
-    unbiased_, standard_errors_ : unbiased proportions and their errors, for two category columns; else None.
+    unbiased_, standard_errors_ : unbiased proportions, given how numbers are spread within bins, and what the perturbation does to each.
+    independence_ : a test that the columns are independent of each other (`IndependenceTest`), for rows that are.
+    dependence_ : the weight of the joint estimate, from 0 (the product of the margins) to 1.
     n_records_ : how many rows were given.
     """
 
@@ -83,7 +100,7 @@ class CrossTable(BaseEstimator):
     _: KW_ONLY
     first_edges: Edges = None
     second_edges: Edges = None
-    method: str | None = None
+    method: str = "auto"
     random_state: int = 0
 
     def fit(self, y: Any, z: Any) -> Self:
@@ -92,57 +109,92 @@ class CrossTable(BaseEstimator):
         pair = self.first, self.second
         edges = [bins_of(*one) for one in zip(pair, (self.first_edges, self.second_edges), strict=True)]
         self.values_ = tuple(labels_of(*one) for one in zip(pair, edges, strict=True))
-        self.unbiased_: Floats | None = None
-        self.standard_errors_: Floats | None = None
+        self.dependence_ = 1.0
         if edges[0] is None and edges[1] is None:
-            self._fit_categories(y, z)
+            table, scored = self._of_categories(y, z)
         elif edges[0] is not None and edges[1] is not None:
-            self.method_ = self._known_method(NUMBER_METHODS, "auto")
-            joint = JointReconstruction(pair, self.method_, random_state=self.random_state)
-            found = joint.fit([y, z]).distribution_
-            self.probabilities_, self.n_records_ = found.histogram([edges[0], edges[1]]), found.records
+            table, scored = self._of_numbers(y, z, [edges[0], edges[1]])
         else:
-            self.method_ = self._known_method(("bayes",), "bayes")
-            self._fit_mixed(y, z, edges)
+            table, scored = self._of_both(y, z, edges)
+        if self.method == "auto":
+            margins = [own_bins(*one, self.random_state) for one in zip(pair, edges, (y, z), strict=True)]
+            table = raked(table, *margins)
+        self.probabilities_ = table
+        self.unbiased_, self.standard_errors_ = scored_pairs(*scored)
+        self.independence_ = independence(*scored)
+        self.n_records_ = len(scored[0].answers)
         return self
 
-    def _fit_categories(self, y: Any, z: Any) -> None:
-        self.method_ = self._known_method(CATEGORY_METHODS, "likelihood")
+    def _of_categories(self, y: Any, z: Any) -> Scored:
+        self._check_method(("auto", *CATEGORY_METHODS))
         pair: Any = self.first, self.second
         answers = [answers_of(one, values) for one, values in zip(pair, (y, z), strict=True)]
         check_lengths(*answers)
+        scored = [scored_categories(one, each) for one, each in zip(pair, answers, strict=True)]
         ticks, counts = distinct_answers(*answers)
         likelihoods = [np.where(each, one.odds, 1.0) for one, each in zip(pair, ticks, strict=True)]
         channel = ListedPairs(likelihoods[0], np.arange(len(counts)), likelihoods[1])
-        scores = [tick_scores(one, each) for one, each in zip(pair, ticks, strict=True)]
-        self.unbiased_, self.standard_errors_ = mean_scores(counts, *scores)
-        self.probabilities_, _ = proportions(
-            self.method_,
-            self.unbiased_,
-            self.standard_errors_,
-            lambda: maximum_likelihood(channel, counts, most_steps=_PAIR_STEPS),
-        )
-        self.n_records_ = len(answers[0])
+        if self.method == "auto":
+            product = outer_product([own_shares(*one) for one in zip(pair, (y, z), strict=True)])
+            parts = random_parts(counts, FOLDS, np.random.default_rng(self.random_state))
+            stopped = stopped_by_validation(channel, product, parts, _LISTED_STEPS)
+            table = self._averaged(Held(channel, parts, stopped.left_out), product, stopped.probabilities)
+        else:
+            table, _ = proportions(
+                self.method,
+                *scored_pairs(*scored),
+                lambda: maximum_likelihood(channel, counts, most_steps=_PAIR_STEPS),
+            )
+        return table, scored
 
-    def _fit_mixed(self, y: Any, z: Any, edges: list[Floats | None]) -> None:
+    def _of_numbers(self, y: Any, z: Any, edges: list[Floats]) -> Scored:
+        self._check_method(NUMBER_METHODS)
+        pair: Any = self.first, self.second
+        joint = JointReconstruction(pair, self.method, random_state=self.random_state).fit([y, z])
+        found = joint.distribution_
+        if self.method == "auto":
+            product = outer_product(joint.margins_)
+            found = replace(found, probabilities=self._averaged(joint.held_, product, found.probabilities))
+        return found.histogram(edges), [
+            scored_numbers(one, found.marginal(place), joint.edges_[place], edges[place], checked_values(one, values))
+            for place, (one, values) in enumerate(zip(pair, (y, z), strict=True))
+        ]
+
+    def _of_both(self, y: Any, z: Any, edges: list[Floats | None]) -> Scored:
         """With numbers as rows; turned round in the end where they are the second column."""
+        self._check_method(("auto", "bayes"))
         turned = edges[0] is None
-        number, category = (self.second, self.first) if turned else (self.first, self.second)
+        number: Any = self.second if turned else self.first
+        category: Any = self.first if turned else self.second
         values, answers = (z, y) if turned else (y, z)
-        states, shares = mixed_table(number, category, values, answers, self.random_state)  # type: ignore[arg-type]
-        layout = Layout.of([states], number.bounds)  # type: ignore[attr-defined]
-        binning = layout.binning(edges[1] if turned else edges[0])  # type: ignore[arg-type]
-        binned = binning @ layout.carrying(states) @ shares
-        self.probabilities_ = binned.T if turned else binned
-        self.n_records_ = len(answers)
+        bins: Any = edges[1] if turned else edges[0]
+        table = mixed_table(number, category, values, answers, self.random_state)
+        shares = table.shares
+        if self.method == "auto":
+            shares = self._averaged(table.held, outer_product([table.margin, table.own]), shares)
+        layout = Layout.of([table.states], number.bounds)
+        carried = layout.carrying(table.states) @ shares
+        binned = layout.binning(bins) @ carried
+        margin = Distribution(layout, carried.sum(axis=1), len(table.places), {})
+        scored = [
+            scored_numbers(number, margin, table.edges_y, bins, checked_values(number, values)),
+            scored_categories(category, answers_of(category, answers)),
+        ]
+        return (binned.T, scored[::-1]) if turned else (binned, scored)
 
-    def _known_method(self, methods: tuple[str, ...], default: str) -> str:
-        if self.method is not None and self.method not in methods:
+    def _averaged(self, held: Held, product: Floats, joint: Floats) -> Floats:
+        """The product of the margins and the joint estimate, by the likelihood of held-out records."""
+        independent = np.repeat(product[np.newaxis], len(held.parts), axis=0)
+        weights = stacked_weights(held.channel, [independent, held.left_out], held.parts)
+        self.dependence_ = float(weights[1])
+        return np.asarray(weights[0] * product + weights[1] * joint)
+
+    def _check_method(self, methods: tuple[str, ...]) -> None:
+        if self.method not in methods:
             raise InvalidParameter(
                 f"For these kinds of columns method must be one of {', '.join(methods)}, got {self.method!r}.",
                 "Use one of these words, or none.",
             )
-        return self.method or default
 
     def counts(self) -> Floats:
         """Expected numbers of records."""
@@ -159,9 +211,11 @@ class CrossTable(BaseEstimator):
             "rows": rows,
             "columns": columns,
             "probabilities": self.probabilities_.tolist(),
-            "standard_errors": None if self.standard_errors_ is None else self.standard_errors_.tolist(),
+            "standard_errors": self.standard_errors_.tolist(),
+            "independence": self.independence_.to_dict(),
+            "dependence": self.dependence_,
             "records": self.n_records_,
-            "method": self.method_,
+            "method": self.method,
         }
 
 
@@ -183,16 +237,35 @@ def labels_of(perturbation: Perturbation, edges: Floats | None) -> tuple[Level |
     return perturbation.values if isinstance(perturbation, CategoryPerturbation) else ()
 
 
+def value_text(value: Level | Interval) -> str:
+    """A category or an interval, as it is shown."""
+    return str(value) if isinstance(value, Interval) else level_text(value)
+
+
 def check_lengths(first: NDArray[Any], second: NDArray[Any]) -> None:
     """Raise DataError unless both columns have the same number of rows."""
     if len(first) != len(second):
         raise DataError("The two columns have different lengths.", "Give two columns of the same rows.")
 
 
-def mixed_table(
-    number: NumberPerturbation, category: CategoryPerturbation, y: Any, z: Any, seed: int
-) -> tuple[States, Floats]:
-    """The states of a number column, and their probabilities (rows) with each category.
+@dataclass(frozen=True, eq=False)
+class MixedTable:
+    """States of a number column and their probabilities with each category (columns of `shares`), as fitted and with parts held out.
+
+    `margin` and `own` are the columns on their own. `places` are the bins between `edges_y` that the perturbed numbers lie in.
+    """
+
+    states: States
+    shares: Floats
+    margin: Floats
+    own: Floats
+    held: Held
+    edges_y: Floats
+    places: NDArray[np.intp]
+
+
+def mixed_table(number: NumberPerturbation, category: CategoryPerturbation, y: Any, z: Any, seed: int) -> MixedTable:
+    """The Iterative Bayesian Technique over cells times categories.
 
     Steps start with both columns independent of each other and every number alike; the categories are those of their own column.
     """
@@ -204,10 +277,40 @@ def mixed_table(
     states = continuous_states(number, edges, cells, atoms)
     places = np.searchsorted(edges[1:-1], values)
     channel, counts = pair_problem(states.channel, places, category, ticks)
-    own = np.maximum(CategoricalReconstruction(category, "likelihood").fit(z).probabilities_, 1e-6)
-    start = outer_product([uniform_start(states), own / own.sum()])
+    own = own_shares(category, z)
     parts = random_parts(counts, FOLDS, np.random.default_rng(seed))
-    return states, stopped_by_validation(channel, start, parts, MOST_STEPS).probabilities
+    most_steps = MOST_STEPS if isinstance(channel, ProductChannel) else _LISTED_STEPS
+    stopped = stopped_by_validation(channel, outer_product([uniform_start(states), own]), parts, most_steps)
+    margin = own_margin(states, np.bincount(places, minlength=len(edges) - 1).astype(np.float64), seed)
+    return MixedTable(states, stopped.probabilities, margin, own, Held(channel, parts, stopped.left_out), edges, places)
+
+
+def own_bins(perturbation: Perturbation, edges: Floats | None, y: Any, seed: int) -> Floats:
+    """The values' shares of one column, reconstructed on its own by the best method for its kind."""
+    if isinstance(perturbation, CategoryPerturbation):
+        return np.asarray(CategoricalReconstruction(perturbation).fit(y).probabilities_)
+    own: Any = perturbation
+    return Reconstruction(own, random_state=seed).fit(y).distribution_.histogram(edges)  # type: ignore[arg-type]
+
+
+def raked(table: Floats, first: Floats, second: Floats) -> Floats:
+    """The table with these margins that is nearest in the sense of Kullback and Leibler (iterative proportional fitting).
+
+    It is left as it is where the margins cannot be met, because bins of one column leave more out than those of the other.
+    """
+    if not math.isclose(first.sum(), second.sum(), rel_tol=1e-6):
+        return table
+    found = np.maximum(table, _LEAST_SHARE * outer_product([first, second]))
+    for _ in range(_RAKING_STEPS):
+        found *= (first / np.maximum(found.sum(axis=1), _SMALLEST))[:, np.newaxis]
+        found *= second / np.maximum(found.sum(axis=0), _SMALLEST)
+    return found
+
+
+def own_shares(category: CategoryPerturbation, z: Any) -> Floats:
+    """Proportions of a category column on its own, none of them zero."""
+    own = np.maximum(CategoricalReconstruction(category, "likelihood").fit(z).probabilities_, _LEAST_SHARE)
+    return np.asarray(own / own.sum())
 
 
 def pair_problem(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.parameter_checks import SEEDS, Numbers
 from sudare.perturbation.number_channels import NumberPerturbation
@@ -24,14 +25,28 @@ from sudare.reconstruction.binning import (
     whole_states,
 )
 from sudare.reconstruction.channels import ProductChannel
-from sudare.reconstruction.iterative_bayes import FOLDS, random_parts, stopped_by_validation, uniform_start
-from sudare.reconstruction.model_average import Family, combined, mixture_families, smooth_family, whole_family
+from sudare.reconstruction.held_out_average import (
+    Candidate,
+    family_candidate,
+    held_out_weights,
+    logarithmic_candidates,
+)
+from sudare.reconstruction.iterative_bayes import FOLDS, Stopped, random_parts, stopped_by_validation, uniform_start
+from sudare.reconstruction.model_average import (
+    Family,
+    Iterated,
+    combined,
+    mixture_families,
+    shares_of,
+    smooth_family,
+    whole_family,
+)
 from sudare.reconstruction.normal_mixture import MOST_COMPONENTS
 from sudare.reconstruction.point_mass_detection import declared_atoms, detected_atoms
 from sudare.reconstruction.reconstructed_distribution import Distribution, Layout
 
 Atoms = Sequence[float] | Literal["auto"]
-Method = Literal["auto", "smooth", "mixture", "bayes"]
+Method = Literal["auto", "evidence", "smooth", "mixture", "bayes"]
 METHODS: Final = get_args(Method)
 
 MOST_STEPS: Final = 5623
@@ -46,8 +61,9 @@ class Reconstruction(BaseEstimator):
     ----------
     perturbation : the one that was applied; its bounds and noise are in the release's manifest.
     method : 'smooth' are random smooth log-densities; 'mixture' mixtures of normal distributions, cut off at the bounds (paper 004,
-        section 3.1); 'auto' averages both, weighted by how well each predicted the records one after the other (their evidence);
-        'bayes' is the Iterative Bayesian Technique on fine cells, stopped by cross-validation.
+        section 3.1); 'bayes' is the Iterative Bayesian Technique on fine cells, stopped by cross-validation; 'auto' averages these, and
+        smooth densities and mixtures on logarithmic scales, by how likely they made records that they had not seen; 'evidence' averages
+        'smooth' and 'mixture' by how well each predicted the records one after the other.
     components : how many normal distributions a mixture has; None averages over 1 … 7 by evidence.
     atoms : values with a probability of their own; 'auto' finds them on the bounds.
     whole : True if values are whole numbers, False if not. None: as the perturbation says; where it does not, with whole bounds and up to
@@ -71,7 +87,11 @@ class Reconstruction(BaseEstimator):
         """`distribution_` from perturbed values."""
         counts, states = self._prepared(y)
         if self.method == "bayes":
-            self.distribution_ = self._iterated(states, counts)
+            self.distribution_ = self._iterated(states, self._stopped(states, self._parts(counts)), counts)
+        elif self.method == "auto":
+            parts = self._parts(counts)
+            families, stopped = self._families(states, counts), self._stopped(states, parts)
+            self.distribution_ = self._averaged(families, stopped, states, counts, parts)
         else:
             self.distribution_ = combined(self._families(states, counts), counts, self.perturbation)
         return self
@@ -125,9 +145,13 @@ class Reconstruction(BaseEstimator):
             families.append(whole_family(self.perturbation, counts, smooth))
         return families
 
-    def _iterated(self, states: States, counts: Counts) -> Distribution:
-        parts = random_parts(counts.counts, FOLDS, np.random.default_rng(self.random_state))
-        stopped = stopped_by_validation(ProductChannel([states.channel]), uniform_start(states), parts, MOST_STEPS)
+    def _parts(self, counts: Counts) -> list[Floats]:
+        return random_parts(counts.counts, FOLDS, np.random.default_rng(self.random_state))
+
+    def _stopped(self, states: States, parts: Sequence[Floats]) -> Stopped:
+        return stopped_by_validation(ProductChannel([states.channel]), uniform_start(states), parts, MOST_STEPS)
+
+    def _iterated(self, states: States, stopped: Stopped, counts: Counts) -> Distribution:
         layout = Layout.of([states], self.perturbation.bounds)
         return Distribution(
             layout,
@@ -137,12 +161,43 @@ class Reconstruction(BaseEstimator):
             unresolved="the iterative technique has no calibrated band; use method='auto'.",
         )
 
+    def _candidates(
+        self, families: Sequence[Family], stopped: Stopped, states: States, counts: Counts, parts: Sequence[Floats]
+    ) -> list[Candidate]:
+        """What 'auto' averages; the Iterative Bayesian Technique last."""
+        by_name = {name: [one for one in families if one.name == name] for name in ("smooth", "mixture")}
+        candidates = [family_candidate(name, own, counts, parts) for name, own in by_name.items()]
+        if states.spread:
+            candidates += logarithmic_candidates(self.perturbation, states, counts, parts)
+        predicted = (states.channel @ stopped.left_out.T).T
+        return [*candidates, Candidate("bayes", states, stopped.probabilities, predicted)]
 
-def each_method(perturbation: NumberPerturbation, y: ArrayLike) -> dict[str, Distribution]:
+    def _averaged(
+        self, families: Sequence[Family], stopped: Stopped, states: States, counts: Counts, parts: Sequence[Floats]
+    ) -> Distribution:
+        """Candidates by the likelihood of parts that they had not seen; a family whose share is decided keeps it."""
+        candidates = self._candidates(families, stopped, states, counts, parts)
+        decided = {family: family.share for family in families if family.share is not None}
+        weights = (1 - sum(decided.values())) * held_out_weights(candidates, parts)
+        shares = [
+            weight * share
+            for candidate, weight in zip(candidates, weights, strict=True)
+            for share in (shares_of(candidate.families) if candidate.families else ())
+        ]
+        averaged = [family for candidate in candidates for family in candidate.families]
+        iterated = Iterated(float(weights[-1]), states, stopped.probabilities)
+        every_share = np.array([*shares, *decided.values()])
+        return combined([*averaged, *decided], counts, self.perturbation, every_share, iterated)
+
+
+def each_method(perturbation: NumberPerturbation, y: ArrayLike, *, with_auto: bool = False) -> dict[str, Distribution]:
     """What `Reconstruction` gives with each of its methods; what they have in common is computed once."""
     model = Reconstruction(perturbation)
     counts, states = model._prepared(y)
-    families = model._families(states, counts)
+    families, parts = model._families(states, counts), model._parts(counts)
+    stopped = model._stopped(states, parts)
     single = {name: [family for family in families if family.name == name] for name in ("smooth", "mixture")}
-    found = {name: combined(own, counts, perturbation) for name, own in {"auto": families, **single}.items()}
-    return {**found, "bayes": model._iterated(states, counts)}
+    found = {name: combined(own, counts, perturbation) for name, own in {"evidence": families, **single}.items()}
+    if with_auto:
+        found["auto"] = model._averaged(families, stopped, states, counts, parts)
+    return {**found, "bayes": model._iterated(states, stopped, counts)}

@@ -16,7 +16,7 @@ from sudare.errors import DataError, InvalidParameter
 from sudare.parameter_checks import SEEDS, Numbers
 from sudare.perturbation.number_channels import NumberPerturbation, checked_edges, checked_numbers
 from sudare.reconstruction.binning import CELLS, States, bin_edges, checked_values, continuous_states, counted
-from sudare.reconstruction.channels import ProductChannel, along_axes, outer_product
+from sudare.reconstruction.channels import Channel, ProductChannel, along_axes, outer_product
 from sudare.reconstruction.iterative_bayes import (
     FOLDS,
     expectation_maximisation,
@@ -173,10 +173,25 @@ class _Problem:
         """Every combination of states alike, as for one column."""
         return outer_product([uniform_start(states) for states in self.states])
 
+    def margins(self, seed: int) -> list[Floats]:
+        """Each column on its own."""
+        axes = range(len(self.states))
+        own = [self.counts.sum(axis=tuple(axis for axis in axes if axis != column)) for column in axes]
+        return [own_margin(states, counts, seed) for states, counts in zip(self.states, own, strict=True)]
+
     @property
     def has_atoms(self) -> bool:
         """Whether some value has a probability of its own."""
         return any(len(states.atoms) for states in self.states)
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Parts of the records (counts of combined answers), and the estimates that were made without each."""
+
+    channel: Channel
+    parts: Sequence[Floats]
+    left_out: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +223,9 @@ class JointReconstruction(BaseEstimator):
     ----------
     distribution_ : a `JointDistribution`; where mixtures took part it also tells clusters apart (`predict`).
     technique_ : what the Iterative Bayesian Technique gives alone, if it took part; else None.
+    margins_ : each column on its own, by that technique; over the same cells and atoms as `distribution_`.
+    edges_ : for each column the edges of bins in which its perturbed values were counted.
+    held_ : the same average as `distribution_`, without each part of the records.
     """
 
     perturbations: Sequence[NumberPerturbation]
@@ -243,6 +261,9 @@ class JointReconstruction(BaseEstimator):
         self.distribution_ = JointDistribution(
             layouts, probabilities, records, by_name, clusters_of(fits, problem, self.perturbations, records)
         )
+        left_out = np.tensordot(weights, np.array([candidate.left_out for candidate in candidates]), 1)
+        self.held_, self.edges_ = Held(problem.channel, problem.parts, left_out), problem.edges
+        self.margins_ = problem.margins(self.random_state)
         self.technique_ = (
             None
             if self.method == "mixture"
@@ -334,6 +355,13 @@ def cells_of(perturbation: NumberPerturbation, columns: int) -> int:
     low, high = perturbation.bounds
     wanted = math.ceil(_CELLS_IN_SCALE * (high - low) / perturbation.noise_scale)
     return min(perturbation.steps, max(fewest, min(most, wanted)))
+
+
+def own_margin(states: States, counts: Floats, seed: int) -> Floats:
+    """The Iterative Bayesian Technique for one column, from counts of its perturbed values."""
+    parts = random_parts(counts, FOLDS, np.random.default_rng(seed))
+    channel = ProductChannel([states.channel])
+    return stopped_by_validation(channel, uniform_start(states), parts, MOST_STEPS).probabilities
 
 
 def bayes_candidate(problem: _Problem) -> _Candidate:

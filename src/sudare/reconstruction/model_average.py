@@ -37,6 +37,7 @@ _TEMPERATURE: Final = 3.0
 _PREFERENCE_FOR_MIXTURES: Final = 3.0
 _LEAST_WEIGHT: Final = 1e-3
 _SHARP_AMPLITUDE: Final = 1.4
+_FEW_COMPONENTS: Final = 5
 # Long curves are refuted if they are so much worse than the best; the shortest are as good if they are at most so much worse.
 _LONG, _REFUTED, _AS_GOOD = 0.2, 5.0, 1.0
 # Bins of a rough column should have several of the shortest lengths: a spike near an edge may belong to either side. Whole numbers
@@ -95,27 +96,67 @@ def whole_family(perturbation: NumberPerturbation, counts: Counts, continuous: F
 
 def mixture_families(states: States, counts: Counts, smooth: Family, components: int | None = None) -> list[Family]:
     """Mixtures with narrow and with wide components; they start from the smooth average and from its sharpest good member."""
-    sharp = (fit for fit in smooth.fits if fit.model.amplitude >= _SHARP_AMPLITUDE)
-    best = max(sharp, key=lambda fit: fit.log_evidence)
-    shapes = [averaged(smooth.fits, smooth.log_weights), best.probabilities]
+    shapes = shapes_of(smooth)
     families = []
     for typical_scale in TYPICAL_SCALES:
         fits = mixture_fits(states, counts, typical_scale, shapes, components or MOST_COMPONENTS)
         if components is not None:
             fits = [fit for fit in fits if fit.model.components == components]
-        weights = np.array([log_evidence(fit) for fit in fits])
-        families.append(Family("mixture", fits, weights, 1 if components else MOST_COMPONENTS))
+        families.append(Family("mixture", fits, evidences(fits), 1 if components else MOST_COMPONENTS))
     return families
 
 
-def combined(families: Sequence[Family], counts: Counts, perturbation: NumberPerturbation) -> Distribution:
-    """The average over families by tempered evidence, within each by evidence."""
-    shares = shares_of(families)
-    layout = Layout.of([family.best.states for family in families], perturbation.bounds)
+def wide_mixtures(states: States, counts: Counts, smooth: Family) -> Family:
+    """Mixtures of a few wide components."""
+    fits = mixture_fits(states, counts, TYPICAL_SCALES[-1], shapes_of(smooth), _FEW_COMPONENTS)
+    return Family("mixture", fits, evidences(fits), _FEW_COMPONENTS)
+
+
+def shapes_of(smooth: Family) -> list[Floats]:
+    """Where mixtures start: the smooth average, and its sharpest good member."""
+    sharp = (fit for fit in smooth.fits if fit.model.amplitude >= _SHARP_AMPLITUDE)
+    return [averaged(smooth.fits, smooth.log_weights), max(sharp, key=lambda fit: fit.log_evidence).probabilities]
+
+
+def evidence_of(fit: Fit[Any]) -> float:
+    """The logarithm of the evidence of a fit of either kind."""
+    return log_evidence(fit) if isinstance(fit.model, NormalMixture) else fit.log_evidence
+
+
+def evidences(fits: Sequence[Fit[Any]]) -> Floats:
+    """Logarithms of the fits' evidence."""
+    return np.array([evidence_of(fit) for fit in fits])
+
+
+@dataclass(frozen=True, eq=False)
+class Iterated:
+    """What the Iterative Bayesian Technique found, and its share of an average."""
+
+    share: float
+    states: States
+    probabilities: Floats
+
+
+def combined(
+    families: Sequence[Family],
+    counts: Counts,
+    perturbation: NumberPerturbation,
+    shares: Floats | None = None,
+    iterated: Iterated | None = None,
+) -> Distribution:
+    """The average over families, by tempered evidence where no shares are given, within each by evidence; and the technique's part."""
+    if shares is None:
+        shares = shares_of(families)
+    every_states = [family.best.states for family in families] + ([iterated.states] if iterated else [])
+    layout = Layout.of(every_states, perturbation.bounds)
     probabilities = np.zeros(layout.size)
     members: list[Member] = []
     by_name: dict[str, float] = {}
-    for family, share, band_share in zip(families, shares, band_shares(families, shares), strict=True):
+    if iterated is not None:
+        probabilities += iterated.share * (layout.carrying(iterated.states) @ iterated.probabilities)
+        by_name["bayes"] = iterated.share
+    in_bands = band_shares(families, shares / shares.sum())
+    for family, share, band_share in zip(families, shares, in_bands, strict=True):
         carrying = layout.carrying(family.best.states)
         by_name[family.name] = by_name.get(family.name, 0.0) + float(share)
         for fit, weight in zip(family.fits, softmax(family.log_weights), strict=True):
@@ -176,7 +217,12 @@ def is_rough(family: Family) -> bool:
 
 def clusters_of(families: Sequence[Family], counts: Counts) -> Clusters | None:
     """Components of the mixture that Schwarz's criterion prefers, and whose perturbed values are whose."""
-    mixtures = [fit for family in families for fit in family.fits if isinstance(fit.model, NormalMixture)]
+    mixtures = [
+        fit
+        for family in families
+        for fit in family.fits
+        if isinstance(fit.model, NormalMixture) and not fit.states.logarithmic
+    ]
     if not mixtures:
         return None
     fit: Fit[NormalMixture] = min(mixtures, key=lambda fit: bayesian_information(fit, counts.records))

@@ -15,7 +15,7 @@ from sudare.perturbation.number_channels import NumberPerturbation, checked_edge
 from sudare.reconstruction.binning import States
 from sudare.reconstruction.confidence_bands import Band, Member, Seen, mixture_quantiles
 from sudare.reconstruction.normal_mixture import Components
-from sudare.report.numbers import nearest, whole
+from sudare.report.number_formatting import nearest, whole
 
 _LEVELS: Final = (0.5, 0.99)
 _HEAVY: Final = 0.2
@@ -221,7 +221,7 @@ class Distribution:
         if self.unresolved or not self.members:
             return self.unresolved or "this method comes without a measure of its error."
         if float(np.median(np.diff(edges))) < self.resolution:
-            return f"the column is rough, and bins narrower than {self.resolution:.3g} are below what the noise lets through."
+            return f"the column is rough, and bands are not drawn for bins narrower than {self.resolution:.3g}, a fixed part of the range."
         return ""
 
 

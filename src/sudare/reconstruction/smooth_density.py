@@ -69,7 +69,7 @@ def log_density(states: States, length: float, amplitude: float) -> LogDensity:
     directions[:cells, count] = _TREND_DEVIATION * middle
     directions[:cells, count + 1] = _PARABOLA_DEVIATION * (middle**2 - 1 / 12)
     directions[cells:, count + 2 :] = _ATOM_DEVIATION * np.eye(atoms)
-    places = (states.atoms - states.edges[0]) / (states.edges[-1] - states.edges[0]) - 0.5
+    places = np.interp(states.atoms, states.edges, states.unit_edges) - 0.5
     gaps = _GAP_DEPTH * np.exp(-np.abs(middle[:, np.newaxis] - places) / _GAP_WIDTH).sum(axis=1)
     offset = np.concatenate((-np.log(cells) - gaps, np.full(atoms, _ATOM_MEAN)))
     return LogDensity(directions, offset, length, amplitude, count)

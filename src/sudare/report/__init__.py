@@ -6,7 +6,7 @@ from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
     from sudare.report.budget_bar import BudgetBar
-    from sudare.report.page import FoldedPicture, Page, Part, Table, Transcript, page_html
+    from sudare.report.html_page import FoldedPicture, Page, Part, Table, Transcript, page_html
     from sudare.report.pattern_plots import dependency_graph, shaded, stacked_shares, timeline
     from sudare.report.plots import Picture, Series, compared_bars, curves, paired_points, picture, rendered
     from sudare.report.privacy_card import Card, Strength, card_text, strength_of
@@ -16,7 +16,7 @@ else:
         {
             "budget_bar": "BudgetBar",
             "privacy_card": "Card Strength card_text strength_of",
-            "page": "FoldedPicture Page Part Table Transcript page_html",
+            "html_page": "FoldedPicture Page Part Table Transcript page_html",
             "pattern_plots": "dependency_graph shaded stacked_shares timeline",
             "plots": "Picture Series compared_bars curves paired_points picture rendered",
         },

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
-from sudare.report.numbers import rounded_up, whole
+from sudare.languages import Language, translated, translator
+from sudare.report.number_formatting import rounded_up, whole
 from sudare.safe_text import escaped_for_terminal
 
 BAR_WIDTH = 15
@@ -81,8 +82,8 @@ class BudgetBar:
         return f"{name}  {self.blocks}  {self.epsilon_text}   {self.delta_text}   {self.entries_text}"
 
 
-def entry_cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """One exported line of a ledger as a steward reads it, under `ENTRY_HEADINGS`."""
+def entry_cells(entry: Mapping[str, Any], language: Language = "en") -> tuple[str, ...]:
+    """One exported line of a ledger as a steward reads it, under `ENTRY_HEADINGS`; what somebody wrote stays as it is."""
     kind, body = entry["kind"], entry["body"]
     described = {
         "open": "budget",
@@ -90,12 +91,21 @@ def entry_cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
         "result": f"{body.get('learner')} of entry {body.get('charge')}",
         "release": f"file of entry {body.get('charge')}",
     }
-    what = body.get("what") or body.get("reason") or described.get(kind, "")
+    what = body.get("what") or body.get("reason") or translated(described.get(kind, ""), language)
     if kind == "request":
-        what = f"request {body['request']} {body['event']} by {body['who']}: {what}"
+        what = translator(language)(
+            "request {request} {event} by {who}: {what}, because: {purpose}"
+            if body.get("purpose")
+            else "request {request} {event} by {who}: {what}",
+            request=body["request"],
+            event=translated(body["event"], language),
+            who=body["who"],
+            what=translated(str(what), language),
+            purpose=body.get("purpose"),
+        )
     amounts = {"open": body, "raise": body, "charge": body.get("cost")}.get(kind)
     epsilon, delta = ("–", "–") if amounts is None else (_exact_text(amounts[name]) for name in ("epsilon", "delta"))
-    cells = (str(entry["position"]), kind, str(what), epsilon, delta, time_text(entry["time"]))
+    cells = (str(entry["position"]), translated(kind, language), str(what), epsilon, delta, time_text(entry["time"]))
     return tuple(map(escaped_for_terminal, cells))
 
 

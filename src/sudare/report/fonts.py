@@ -45,9 +45,14 @@ def font_family(language: Language) -> list[str]:
     return [font, "DejaVu Sans"] if language == "ja" else ["DejaVu Sans", font]
 
 
+def drawn_language(language: Language) -> Language:
+    """The language of words in plots: the reader's, if there is a font with its letters, else English."""
+    return "en" if font_family(language) == LATIN_FONTS else language
+
+
 def missing_font_note(language: Language) -> str:
     """Why words in plots are English; nothing where they are in the language."""
-    if language == "en" or font_family(language) != LATIN_FONTS:
+    if drawn_language(language) == language:
         return ""
     return "Words in plots are English: no font with Japanese letters was found. Install one, such as fonts-noto-cjk or fonts-ipaexfont."
 

@@ -21,7 +21,8 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from sudare.languages import Language, translated
-from sudare.report.fonts import LATIN_FONTS, font_family
+from sudare.report.fonts import drawn_language, font_family
+from sudare.report.number_formatting import date_text
 from sudare.safe_text import escaped_for_terminal
 
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
@@ -76,21 +77,34 @@ class Picture:
     alt: str
     columns: int = 1
     language: Language = "en"
+    panel_inches: float = PANEL_HEIGHT_INCHES
 
     @cached_property
     def day(self) -> bytes:
         """For a light page."""
-        return rendered(self.panels, theme=DAY, columns=self.columns, language=self.language)
+        return self._rendered(DAY)
 
     @cached_property
     def night(self) -> bytes:
         """For a dark page."""
-        return rendered(self.panels, theme=NIGHT, columns=self.columns, language=self.language)
+        return self._rendered(NIGHT)
+
+    def _rendered(self, theme: Theme) -> bytes:
+        return rendered(
+            self.panels, theme=theme, columns=self.columns, language=self.language, panel_inches=self.panel_inches
+        )
 
 
-def picture(panels: Sequence[Panel], alt: str, *, columns: int = 1) -> Picture:
-    """Panels as a picture for a page."""
-    return Picture(panels, alt, columns)
+def picture(
+    panels: Sequence[Panel], alt: str, *, columns: int = 1, panel_inches: float = PANEL_HEIGHT_INCHES
+) -> Picture:
+    """Panels as a picture for a page, each so high."""
+    return Picture(panels, alt, columns, panel_inches=panel_inches)
+
+
+def inches_for_rows(rows: int) -> float:
+    """How high a panel of so many rows is."""
+    return 0.9 + 0.22 * rows
 
 
 def rendered(
@@ -100,8 +114,9 @@ def rendered(
     *,
     columns: int = 1,
     language: Language = "en",
+    panel_inches: float = PANEL_HEIGHT_INCHES,
 ) -> bytes:
-    """Panels in rows of so many columns, as the bytes of an image; the same numbers give the same bytes.
+    """Panels in rows of so many columns, each so high, as the bytes of an image; the same numbers give the same bytes.
 
     Words are drawn in the language, if there is a font with its letters; else in English (`missing_font_note` says so).
     """
@@ -118,15 +133,14 @@ def rendered(
             "text.parse_math": False,
         }
     ):
-        figure = Figure(figsize=(PANEL_WIDTH_INCHES * columns, PANEL_HEIGHT_INCHES * rows), layout="constrained")
+        figure = Figure(figsize=(PANEL_WIDTH_INCHES * columns, panel_inches * rows), layout="constrained")
         figure.set_facecolor(theme.paper)
         for position, panel in enumerate(panels, start=1):
             axes = figure.add_subplot(rows, columns, position)
             _dress(axes, theme)
             panel(axes, theme)
-        if language != "en" and family != LATIN_FONTS:
-            for text in figure.findobj(Text):
-                text.set_text(translated(text.get_text(), language))
+        for text in figure.findobj(Text):
+            text.set_text(translated(text.get_text(), drawn_language(language)))
         file = io.BytesIO()
         metadata = {"Date": None} if image_format == "svg" else {"Software": None}
         with warnings.catch_warnings():
@@ -206,18 +220,33 @@ def steps(
 
 
 def interval_rows(
-    labels: Sequence[str], values: Sequence[float], lows: Sequence[float], highs: Sequence[float], *, x_label: str
+    labels: Sequence[str],
+    values: Sequence[float],
+    lows: Sequence[float],
+    highs: Sequence[float],
+    *,
+    x_label: str,
+    title: str = "",
+    are_dates: bool = False,
+    has_intervals: bool = True,
 ) -> Panel:
-    """One row for each number: a point, and a line for its interval. The axis begins where the numbers do."""
+    """One row for each number: a point, and a line for its interval; a bar from zero where there are no intervals. Dates are seconds since 1970."""
 
     def panel(axes: Axes, theme: Theme) -> None:
         positions = np.arange(len(labels))
-        axes.hlines(positions, lows, highs, color=theme.ink, lw=1.2)
-        axes.plot(values, positions, "o", markersize=4, color=BLUE)
+        if has_intervals:
+            axes.hlines(positions, lows, highs, color=theme.ink, lw=1.2)
+            axes.plot(values, positions, "o", markersize=4, color=BLUE)
+        else:
+            axes.barh(positions, values, height=0.6, color=BLUE)
+            axes.axvline(0, color=theme.ink, lw=0.8)
         axes.set_yticks(positions, [escaped_for_terminal(label)[:40] for label in labels])
-        axes.tick_params(axis="y", labelsize=FONT_POINTS * min(1.0, 16 / len(labels)))
+        axes.margins(y=min(0.5, 0.5 / len(labels)))
         axes.invert_yaxis()
-        finished(axes, theme, x_label, "", "")
+        if are_dates:
+            axes.xaxis.set_major_locator(MaxNLocator(4))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: date_text(seconds)))
+        finished(axes, theme, x_label, "", title)
 
     return panel
 
@@ -230,8 +259,9 @@ def curves(
     y_label: str,
     title: str = "",
     logarithmic: bool = False,
+    logarithmic_x: bool = False,
 ) -> Panel:
-    """One line for each series over common x."""
+    """One line for each series over common x; both axes logarithmic, or x alone."""
 
     def panel(axes: Axes, theme: Theme) -> None:
         labels = list(dict.fromkeys(line.label for line in series if line.dashed))
@@ -247,11 +277,12 @@ def curves(
                 axes.errorbar(
                     x, line.values, errors, color=colour, marker=marker, ms=4, lw=1.4, capsize=2, label=line.label
                 )
-        if logarithmic:
+        if logarithmic or logarithmic_x:
             axes.set_xscale("log")
-            axes.set_yscale("log")
-            axes.set_xticks(list(x), [f"{value:g}" for value in x])
+            axes.set_xticks(list(x), [f"{value:,.0f}" if value >= 1000 else f"{value:g}" for value in x])
             axes.xaxis.set_minor_formatter(NullFormatter())
+        if logarithmic:
+            axes.set_yscale("log")
             # matplotlib's own labels of powers are formulas, which are not drawn here.
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             axes.yaxis.set_minor_formatter(NullFormatter())

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from rich.cells import cell_len
 
-from sudare.languages import Language, translated
-from sudare.report.numbers import one_in, percent_up, rounded_up, whole
+from sudare.languages import Language, translated, translator
+from sudare.report.number_formatting import one_in, percent_up, rounded_up, whole
 from sudare.safe_text import escaped_for_terminal
 
 STRONG_UP_TO = 1.0
@@ -41,7 +41,7 @@ class Strength:
 
 @dataclass(frozen=True)
 class Card:
-    """Plain values about one release. `signature` says whether a key that the reader named has signed it."""
+    """Plain values about one release. `what` is `learner: numbers; numbers …`; `signature` says whether a key that the reader named has signed it, None where that is told elsewhere."""
 
     what: str
     epsilon: float
@@ -56,7 +56,7 @@ class Card:
     account: str
     entry: int
     ledger: str
-    signature: Signature
+    signature: Signature | None
     signed_by: str | None = None
     digest: str | None = None
     schema_digest: str | None = None
@@ -76,8 +76,8 @@ def card_of(
 ) -> Card:
     """The card of a release from its manifest, how many numbers leave under each name, and what else has to be said of it."""
     promise, receipt, parameters = manifest["guarantee"], manifest["receipt"], manifest["parameters"]
-    numbers = ", ".join(
-        f"{whole(size)} {'number' if size == 1 else 'numbers'} ({name})" for name, size in sizes.items()
+    numbers = "; ".join(
+        f"{whole(size)} {'number' if size == 1 else 'numbers'} ({part})" for part, size in sizes.items()
     )
     return Card(
         what=f"{manifest['learner']}: {numbers}",
@@ -155,7 +155,6 @@ def card_rows(card: Card, language: Language = "en") -> list[tuple[str, str]]:
     """(what a lawyer asks, the answer), in the order of asking."""
     strength = card_strength(card)
     rows = [
-        ("what leaves", f"{card.what}, from {', '.join(card.columns)}"),
         ("guarantee", f"{_epsilon_text(card)}: {strength.word} ({strength.reason})"),
         ("holds between", _relation_text(card)),
         ("protects", _unit_text(card)),
@@ -164,7 +163,7 @@ def card_rows(card: Card, language: Language = "en") -> list[tuple[str, str]]:
         ("not protected", _not_protected_text(card)),
         *card.remarks,
         ("paid by", f"account '{card.account}', entry {card.entry} of ledger {card.ledger[:8]}…"),
-        ("signature", _signature_text(card)),
+        *([] if card.signature is None else [("signature", _signature_text(card))]),
     ]
     if card.versions:
         rows.append(("made with", ", ".join(f"{name} {version}" for name, version in sorted(card.versions.items()))))
@@ -173,8 +172,18 @@ def card_rows(card: Card, language: Language = "en") -> list[tuple[str, str]]:
     if card.digest:
         rows.append(("file", f"SHA-256 {card.digest[:16]}…"))
     rows.append(("scale", SCALE_TEXT))
+    told = [
+        ("what leaves", _what_leaves(card, language)),
+        *((label, translated(text, language)) for label, text in rows),
+    ]
     # Names in it were written by others: none of them may begin a line of its own.
-    return [(translated(label, language), escaped_for_terminal(translated(text, language))) for label, text in rows]
+    return [(translated(label, language), escaped_for_terminal(text)) for label, text in told]
+
+
+def _what_leaves(card: Card, language: Language) -> str:
+    """What leaves and the columns it is made of, whose names stay as they are."""
+    what = translated(card.what, language)
+    return translator(language)("{what}, from {columns}", what=what, columns=", ".join(card.columns))
 
 
 def card_text(card: Card, language: Language = "en") -> str:

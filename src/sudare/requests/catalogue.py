@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from sudare.errors import InvalidParameter, UnknownName
 from sudare.privacy.learner_registry import learner_class
 from sudare.requests.declared_parameters import FieldType, choices_of, type_of
-from sudare.requests.field_words import LEFT_OUT, WORDS, FieldWords
+from sudare.requests.parameter_help import LEFT_OUT, WORDS, FieldWords
 
 if TYPE_CHECKING:
     from sudare.schema import Schema

@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from sudare.privacy.fit_plan import Calibrated
 from sudare.requests.catalogue import Kind, kind_named
 from sudare.schema.columns import Number
+from sudare.schema.dates import Date
 
 # An error is called typical that is exceeded once in three times.
 TYPICAL_LEVEL: Final = 2 / 3
@@ -17,11 +20,15 @@ TYPICAL_LEVEL: Final = 2 / 3
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """What would be off, by how much in which unit; where nothing can be said from public facts, `size` is None and `what` is a sentence."""
+    """What would be off, by how much in which unit; where nothing can be said from public facts, `size` is None and `what` is a sentence.
+
+    `whole` is what `size` is to be compared with: the distance between the declared bounds, or the records of a group.
+    """
 
     what: str
     size: float | None = None
     unit: str = ""
+    whole: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
@@ -52,7 +59,19 @@ def two_digits(size: float) -> str:
         return f"{size:g}"
     step = 10.0 ** (math.floor(math.log10(size)) - 1)
     rounded = math.ceil(size / step - 1e-9) * step
-    return f"{rounded:.2g}" if rounded < 1e-4 or rounded >= 1e15 else f"{float(f'{rounded:.2g}'):,g}"
+    if rounded < 1e-4 or rounded >= 1e15:
+        return f"{rounded:.2g}"
+    return f"{rounded:,.0f}" if rounded >= 100 else f"{float(f'{rounded:.2g}'):g}"
+
+
+def _unit(number: Number) -> str:
+    """The unit of differences between values of a column."""
+    return f"{number.unit}s" if isinstance(number, Date) else number.unit or ""
+
+
+def _width(number: Number) -> float:
+    """The distance between the bounds of a column."""
+    return float(number.high - number.low)
 
 
 def _numbers(declared: Any) -> Mapping[str, Number]:
@@ -72,7 +91,7 @@ def _of_mean(estimator: Any, rows: int) -> list[ExpectedError]:
     plan, declared = estimator.declared_plan(rows)
     share = _noise(plan.mechanism) / rows
     return [
-        ExpectedError(f"mean of {name}", share * (number.high - number.low), number.unit or "")
+        ExpectedError(f"mean of {name}", share * _width(number), _unit(number), _width(number))
         for name, number in _numbers(declared).items()
     ]
 
@@ -83,14 +102,14 @@ def _of_gibbs_mean(estimator: Any, rows: int) -> list[ExpectedError]:
     plan, declared = estimator.declared_plan(rows)
     share = plan.mechanism.noise_scale / 2 * float(norm.ppf((1 + TYPICAL_LEVEL) / 2)) / math.sqrt(plan.mechanism.draws)
     return [
-        ExpectedError(f"mean of {name}", share * (number.high - number.low), number.unit or "")
+        ExpectedError(f"mean of {name}", share * _width(number), _unit(number), _width(number))
         for name, number in _numbers(declared).items()
     ]
 
 
 def _of_histogram(estimator: Any, rows: int) -> list[ExpectedError]:
     plan, _ = estimator.declared_plan(rows)
-    return [ExpectedError("counts", _noise(plan.mechanism), "records")]
+    return [ExpectedError("counts", _noise(plan.mechanism), "records", float(rows))]
 
 
 def _of_scaler(estimator: Any, rows: int) -> list[ExpectedError]:
@@ -98,10 +117,10 @@ def _of_scaler(estimator: Any, rows: int) -> list[ExpectedError]:
     share = _noise(plan.mechanism) / rows
     found = []
     for name, number in _numbers(declared).items():
-        half, unit = (number.high - number.low) / 2, number.unit or ""
-        found.append(ExpectedError(f"mean of {name}", share * half, unit))
+        half, unit = _width(number) / 2, _unit(number)
+        found.append(ExpectedError(f"mean of {name}", share * half, unit, 2 * half))
         # The deviation of values that lie evenly is half/√3, and a root moves by what is below it over twice the root.
-        found.append(ExpectedError(f"standard deviation of {name}", share * half * math.sqrt(3) / 2, unit))
+        found.append(ExpectedError(f"standard deviation of {name}", share * half * math.sqrt(3) / 2, unit, 2 * half))
     return found
 
 
@@ -111,17 +130,38 @@ def _of_quantiles(estimator: Any, rows: int) -> list[ExpectedError]:
 
 
 def _quantile_errors(mechanism: Any, numbers: Mapping[str, Number], rows: float) -> list[ExpectedError]:
+    from sudare.statistics.joint_quantiles import Cells, middles_of_bins
     from sudare.statistics.noise_intervals import infinity_norm_quantile
 
     drawn = mechanism.columns * len(mechanism.quantiles)
     ranks = mechanism.noise_scale * infinity_norm_quantile(drawn, TYPICAL_LEVEL)
     named = "medians" if mechanism.quantiles == (0.5,) else "quantiles"
-    return [
-        ExpectedError(
-            f"{named} of {name}", min(ranks / rows, 1.0) * (number.high - number.low), number.unit or ""
+    all_ends = mechanism.ends(math.inf)
+    has_intervals = bool(all_ends) and rows > mechanism.rows_for_intervals
+    found, binned = [], [name for name, number in numbers.items() if number.bins is not None]
+    for name, number in numbers.items():
+        # What is released is the middle of a bin, wherever in it the quantile lies.
+        least = 0.0 if number.bins is None else float(np.diff(Cells(number).edges).max()) / 2
+        width, unit = _width(number), _unit(number)
+        found.append(ExpectedError(f"{named} of {name}", max(min(ranks / rows, 1.0) * width, least), unit, width))
+        if has_intervals:
+            reach = max(mechanism.reaches(all_ends)) / rows
+            found.append(
+                ExpectedError(f"ends of 95 % intervals of {named} of {name}", max(reach * width, least), unit, width)
+            )
+    if all_ends:
+        found.append(ExpectedError(no_intervals_below(math.floor(mechanism.rows_for_intervals) + 1, rows)))
+    return [*found, ExpectedError(_EVENLY), *([ExpectedError(middles_of_bins(binned))] if binned else [])]
+
+
+def no_intervals_below(needed: int, rows: float) -> str:
+    """From how many records on quantiles have intervals that say something; where there are fewer of them, what to do."""
+    if rows < needed:
+        return (
+            f"Intervals of quantiles will say nothing: they are as wide as the declared bounds where there are fewer than {needed:,} records. "
+            "A larger ε, fewer groups or fewer quantiles would give them."
         )
-        for name, number in numbers.items()
-    ]  # fmt: skip
+    return f"Intervals of quantiles are as wide as the declared bounds, and say nothing, where there are fewer than {needed:,} records."
 
 
 def _of_table(estimator: Any, rows: int) -> list[ExpectedError]:
@@ -131,23 +171,31 @@ def _of_table(estimator: Any, rows: int) -> list[ExpectedError]:
     plan, declared = estimator.declared_plan(rows)
     mechanism = plan.mechanism
     moments = mechanism.moments if isinstance(mechanism, TableNoise) else mechanism
-    noise, in_a_group = (
-        _noise(moments),
-        rows / math.prod(len(group_levels(declared.columns[name])) for name in estimator.by),
-    )
-    found = [ExpectedError("counts", noise, "records")]
+    groups = math.prod(len(group_levels(declared.columns[name])) for name in estimator.by)
+    noise, in_a_group = _noise(moments), rows / groups
+    found = [ExpectedError("counts", noise, "records", in_a_group)]
     for names, word in ((estimator.mean_of, "means"), (estimator.variance_of, "variances")):
         for name in names:
             number = declared.columns[name]
-            half, unit, share = (number.high - number.low) / 2, number.unit or "", min(noise / in_a_group, 1.0)
+            half, unit, share = _width(number) / 2, _unit(number), min(noise / in_a_group, 1.0)
             if word == "means":
-                found.append(ExpectedError(f"means of {name}", share * half, unit))
+                found.append(ExpectedError(f"means of {name}", share * half, unit, 2 * half))
             else:
-                found.append(ExpectedError(f"variances of {name}", share * half**2 / 2, f"{unit}²" if unit else ""))
+                squared = f"{unit}²" if unit else ""
+                found.append(ExpectedError(f"variances of {name}", share * half**2 / 2, squared, half**2))
     if isinstance(mechanism, TableNoise) and mechanism.quantiles is not None:
         numbers = {name: declared.columns[name] for name in estimator.quantile_of}
         found += _quantile_errors(mechanism.quantiles, numbers, in_a_group)
+    if len(found) > 1 and groups > 1:
+        found.append(ExpectedError(_groups_of_equal_size(groups, in_a_group)))
     return found
+
+
+def _groups_of_equal_size(groups: int, in_a_group: float) -> str:
+    return (
+        f"All but counts is told for {groups:,} groups of {math.floor(in_a_group):,} records each; "
+        "in a group half as large it is off by twice as much."
+    )
 
 
 _BY_LEARNER: Final[Mapping[str, Callable[[Any, int], list[ExpectedError]]]] = {
@@ -158,6 +206,7 @@ _BY_LEARNER: Final[Mapping[str, Callable[[Any, int], list[ExpectedError]]]] = {
     "PrivateQuantiles": _of_quantiles,
     "GroupedTable": _of_table,
 }
+_EVENLY: Final = "Quantiles are told for values that lie evenly between the declared bounds: where few values are near, they are off by more."
 _NO_ROWS: Final = "How far it would be off cannot be said without a number of rows."
 _MODEL: Final = (
     "How well it will predict depends on the records, which a dry run does not use: no error can be told before. "

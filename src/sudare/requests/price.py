@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.frames.sources import batches, row_count, source
+from sudare.frames.person_rows import used_row_count
+from sudare.frames.sources import source
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Quote
@@ -21,7 +22,7 @@ from sudare.requests.catalogue import Kind, epsilon_fields, kind_named, make
 from sudare.requests.expected_error import ExpectedError, expected_errors
 from sudare.requests.field_values import values_of_texts
 from sudare.requests.request import Request, Values, Version
-from sudare.requests.request_settings import AskableTable, RequestSettings
+from sudare.requests.steward_settings import AskableTable, RequestSettings
 from sudare.schema import Schema
 
 # What is the same for both does not depend on how many rows there are.
@@ -58,7 +59,9 @@ def version_of(
     _check_says_epsilon(kind_named(kind), values)
     schema, data = table.schema(), table.data()
     model = estimator(kind, schema, values)
-    model.account = settings.account(table)
+    account = model.account = settings.account(table)
+    # Before a row is read: which of two errors is told would else depend on how many there are.
+    account.check_relation(model.neighbours, "record" if schema.person is None else "person", given_source(data))
     try:
         plan = model.planned(data)
     except (SchemaError, DataError, InvalidParameter):
@@ -66,7 +69,7 @@ def version_of(
             raise
         raise _unfit() from None
     # In the relation of the account: what is quoted is what will be charged.
-    model.account.quote(plan.guarantee, plan.mechanism.cost, given_source(data))
+    account.quote(plan.guarantee, plan.mechanism.cost, given_source(data))
     return Version(
         number=1,
         kind=kind,
@@ -93,9 +96,10 @@ def _check_says_epsilon(kind: Kind, values: Values) -> None:
 def public_errors(kind: str, model: PrivateEstimator, data: str | os.PathLike[str]) -> list[ExpectedError]:
     """Typical errors, as far as they follow from public facts: where the number of rows is secret, those that do not depend on it."""
     if model.neighbours == "replace-one":
-        known = row_count(data)
-        return expected_errors(kind, model, sum(batch.rows for batch in batches(data)) if known is None else known)
+        return expected_errors(kind, model, used_row_count(data, model.schema))
     fewer, more = (expected_errors(kind, model, rows) for rows in _TWO_NUMBERS_OF_ROWS)
+    # A bar that shows an error among all records would tell how many there are.
+    fewer, more = ([replace(each, whole=None) for each in errors] for errors in (fewer, more))
     same = [each for each in fewer if each in more]
     return same or expected_errors(kind, model, 0)
 

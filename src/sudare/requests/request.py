@@ -171,8 +171,7 @@ def decided(request: Request, version: int, verdict: Verdict, who: str, when: st
     or who made that version.
     """
     _check_person(who)
-    if verdict == "denied" or reason:
-        _check_sentence("The reason", reason)
+    _check_sentence("The reason", reason)
     if version != request.newest.number:
         raise RequestError(
             f"Request {request.identity} was changed: its version is {request.newest.number}, not {version}.",

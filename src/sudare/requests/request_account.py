@@ -7,16 +7,14 @@ from typing import Final
 
 from sudare.errors import RequestError, RequestStopped
 from sudare.privacy.account_balance import Amount
-from sudare.privacy.account_charges import asked_amount, in_relation
+from sudare.privacy.account_charges import asked_amount, beyond_permitted, in_relation
 from sudare.privacy.accounting import Cost
-from sudare.privacy.guarantee import Guarantee, readable_up
+from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Charged
 from sudare.privacy.ledger_chain import Entry, Receipt
 from sudare.privacy.source_identity import Source
 from sudare.requests.request import Request
 
-# Of a converted δ the plan knows an upper limit that is rounded to nearest.
-_ROUNDING: Final = 1 + 1e-9
 _WHO_CHANGED_IT: Final = "Nothing was charged. Somebody changed the folder of requests, or put another ledger there: find out who, and ask anew."
 
 
@@ -48,14 +46,9 @@ class RequestAccount(Account):
         return super().receipt_of(guarantee, cost, what, self._mark)
 
     def _check_entry(self, cost: Cost | None, entries: Callable[[], list[Entry]]) -> None:
-        asked = Amount(0.0, 0.0) if cost is None else asked_amount(cost)
-        permitted = self._permitted
-        if asked.epsilon > permitted.epsilon or asked.delta > permitted.delta * _ROUNDING:
-            raise RequestError(
-                f"The run asks for ε = {readable_up(asked.epsilon)}, δ = {readable_up(asked.delta)}; "
-                f"ε = {readable_up(permitted.epsilon)}, δ = {readable_up(permitted.delta)} was approved.",
-                "Nothing was charged. Ask anew.",
-            )
+        beyond = None if cost is None else beyond_permitted(cost, self._permitted)
+        if beyond is not None:
+            raise RequestError(f"The run {beyond}.", "Nothing was charged. Ask anew.")
         if charge_under(self._mark, entries()) is not None:
             raise RequestStopped(
                 "This request was charged already, and what was computed for it is gone.",

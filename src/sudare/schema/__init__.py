@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sudare.schema.declaration import Schema
     from sudare.schema.encoder import Counted, Encoded, SchemaEncoder, counted, encode
     from sudare.schema.encodings import ENCODINGS, Encoding
-    from sudare.schema.frame_conversion import Table, as_table
+    from sudare.schema.table_from_any_frame import Table, as_table
 else:
     __getattr__, __dir__ = opened_on_use(
         __name__,
@@ -20,7 +20,7 @@ else:
             "declaration": "Schema",
             "encoder": "Counted Encoded SchemaEncoder counted encode",
             "encodings": "ENCODINGS Encoding",
-            "frame_conversion": "Table as_table",
+            "table_from_any_frame": "Table as_table",
         },
     )
 

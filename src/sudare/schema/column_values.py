@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,8 @@ from sudare.array_types import Floats
 from sudare.errors import MissingValue, UnknownCategory, WrongType
 from sudare.schema.columns import Category, Column, Label, Level, LevelKind, Number, level_text
 from sudare.schema.dates import Date, DatePart, checked_moments, no_dates
-from sudare.schema.frame_conversion import Table, attempt
 from sudare.schema.lazy_pyarrow import pa, pc
+from sudare.schema.table_from_any_frame import Table, attempt
 
 Codes = npt.NDArray[np.int64]
 
@@ -99,14 +99,24 @@ def codes(values: pa.ChunkedArray, listed: Category | Label, name: str) -> Codes
     return found
 
 
+# As JIS X 0208 is read by itself, and as Windows (cp932) reads it.
+LOOK_ALIKES: Final = str.maketrans("〜−‖¢£¬—¦", "～－∥￠￡￢―￤")
+
+
 def spelling_hint(values: pa.ChunkedArray, listed: Category | Label, unknown: npt.NDArray[np.bool_]) -> str:
-    """A sentence where values that are not listed would be but for blanks, the width of characters, or capitals; it quotes none."""
+    """A sentence where values that are not listed would be but for blanks, characters that look alike, the width of characters, or capitals; it quotes none."""
     if listed.value_kind != "text" or not unknown.any():
         return ""
     texts = [str(text) for text in pc.unique(values.filter(pa.array(unknown))).to_pylist() if text is not None]
     levels = set(map(str, listed.levels))
     if any(text.strip() in levels for text in texts):
         return " Some are listed values with blanks around them: --csv tidy=yes (CsvFile(path, tidy=True)) reads those of a CSV file."
+    alike = {level.translate(LOOK_ALIKES) for level in levels}
+    if any(text.translate(LOOK_ALIKES) in alike for text in texts):
+        return (
+            " Some are listed values but for characters that look alike, of which Japanese encodings have two (〜 and ～, − and －, ‖ and ∥): "
+            "list the values as the table writes them."
+        )
     if any(unicodedata.normalize("NFKC", text).strip() in levels for text in texts):
         return " Some are listed values in characters of another width."
     small = {level.casefold() for level in levels}

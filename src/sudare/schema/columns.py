@@ -23,6 +23,7 @@ Level = str | int | bool
 LevelKind = Literal["text", "integer", "boolean"]
 
 DEFAULT_BIN_COUNT = 10
+MOST_ATOMS = 100
 LARGEST_CENTRED_VALUE = 1e150
 # From here on floats lie more than one apart.
 LARGEST_WHOLE = 2.0**53
@@ -45,6 +46,8 @@ class Number:
     `missing` is a number that stands in for missing values, or "centre", or "indicator" (the centre, and a further
     0/1 column that says so; in the binned encoding missing is a bin of its own). None: missing values are an error.
     `whole` says that all values are whole numbers: others are an error, bins begin at whole numbers, and what is synthesized or perturbed is whole.
+    `atoms` are single values that many rows have (0, or 40 hours a week): each is a cell of its own in a synthetic table.
+    `determined_by` names a column whose value leaves one value for this one; synthetic rows never have two.
     """
 
     low: float
@@ -55,6 +58,8 @@ class Number:
     unit: str | None = None
     missing: float | str | None = None
     whole: bool = False
+    atoms: tuple[float, ...] | None = None
+    determined_by: str | None = None
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
@@ -65,12 +70,17 @@ class Number:
                 set_field(self, fact, finite_number(getattr(self, fact), fact))
         if self.bins is not None:
             set_field(self, "bins", tuple(finite_number(edge, "bins") for edge in listed(self.bins, "bins")))
+        if self.atoms is not None:
+            set_field(self, "atoms", tuple(finite_number(atom, "atoms") for atom in listed(self.atoms, "atoms")))
+        if self.determined_by is not None:
+            set_field(self, "determined_by", column_name(self.determined_by))
         if self.missing is not None and not isinstance(self.missing, str):
             set_field(self, "missing", finite_number(self.missing, "missing"))
         if self.unit is not None:
             set_field(self, "unit", printable_text(self.unit, "unit"))
         self._check_range()
         self._check_bins()
+        self._check_atoms()
         self._check_missing()
         self._check_whole()
 
@@ -96,11 +106,22 @@ class Number:
     def _check_bins(self) -> None:
         if self.bins is None:
             return
-        edges = (self.low, *self.bins, self.high)
+        # The greatest whole number can be a bin of its own.
+        edges = (self.low, *self.bins, self.high + 1 if self.whole is True else self.high)
         if not self.bins or any(left >= right for left, right in itertools.pairwise(edges)):
             raise SchemaError(
                 f"`bins` = {list(self.bins)} does not rise strictly between low = {self.low:g} and high = {self.high:g}.",
                 "Give at least one inner edge, each above the one before; `low` and `high` are not among them.",
+            )
+
+    def _check_atoms(self) -> None:
+        if self.atoms is None:
+            return
+        within = all(self.low <= atom <= self.high for atom in self.atoms)
+        if not within or not 1 <= len(self.atoms) <= MOST_ATOMS or len({*self.atoms}) < len(self.atoms):
+            raise SchemaError(
+                f"`atoms` are not 1 to {MOST_ATOMS} different numbers from {self.low:g} to {self.high:g}.",
+                "Give the values that many rows have, such as atoms = [0].",
             )
 
     def _check_missing(self) -> None:
@@ -121,11 +142,12 @@ class Number:
             self.low,
             self.high,
             *(self.bins or ()),
+            *(self.atoms or ()),
             *([] if isinstance(self.missing, str | None) else [self.missing]),
         )
         if self.whole and not all(fact.is_integer() and abs(fact) < LARGEST_WHOLE for fact in facts):
             raise SchemaError(
-                "`whole` = true is declared with bounds, bins or a stand-in for missing values that are not whole numbers below 2⁵³.",
+                "`whole` = true is declared with bounds, bins, atoms or a stand-in for missing values that are not whole numbers below 2⁵³.",
                 "Give them as whole numbers, or leave `whole` out.",
             )
 
@@ -190,8 +212,9 @@ class Levels:
     listed_in: ClassVar[str]
     missing: Level | None
     value_kind: LevelKind
-    # Only a Category may have one.
+    # Only a Category may have these.
     other: Level | None = None
+    determined_by: str | None = None
 
     def __post_init__(self) -> None:
         values, kind = checked_levels(getattr(self, self.listed_in), self.listed_in)
@@ -200,6 +223,8 @@ class Levels:
             object.__setattr__(self, name, fact)
         if self.other is not None:
             object.__setattr__(self, "other", checked_other_level(self.other, kind))
+        if self.determined_by is not None:
+            object.__setattr__(self, "determined_by", column_name(self.determined_by))
         object.__setattr__(self, "missing", checked_missing_level(self.missing, self.listed_levels, kind))
 
     @property
@@ -230,7 +255,7 @@ class Category(Levels):
     """A column that holds one of `values`: all text, all whole numbers, or all booleans.
 
     `missing` names the category that missing values belong to, and `other` the one that values which are not listed belong to:
-    one of `values`, or a further one. None: such values are an error.
+    one of `values`, or a further one. None: such values are an error. `determined_by` is as in a Number.
     """
 
     listed_in: ClassVar[str] = "values"
@@ -239,6 +264,7 @@ class Category(Levels):
     missing: Level | None = None
     other: Level | None = None
     value_kind: LevelKind = field(init=False, repr=False)
+    determined_by: str | None = None
 
 
 @dataclass(frozen=True)

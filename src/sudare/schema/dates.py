@@ -25,8 +25,8 @@ from sudare.schema.columns import (
     listed,
     printable_text,
 )
-from sudare.schema.frame_conversion import attempt
 from sudare.schema.lazy_pyarrow import pa, pc
+from sudare.schema.table_from_any_frame import attempt
 
 Unit = Literal["week", "day", "hour", "minute", "second"]
 Part = Literal["quarter", "month", "day", "weekday", "hour"]
@@ -61,6 +61,8 @@ class Date(Number):
     centre: float | None = field(init=False, default=None, repr=False)
     scale: float | None = field(init=False, default=None, repr=False)
     whole: bool = field(init=False, default=True, repr=False)
+    atoms: tuple[float, ...] | None = field(init=False, default=None, repr=False)
+    determined_by: str | None = field(init=False, default=None, repr=False)
     first: str
     last: str
     unit: str | None = "day"
@@ -145,6 +147,7 @@ class DatePart(Category):
 
     values: tuple[Level, ...] = field(init=False, default=(), repr=False)
     other: Level | None = field(init=False, default=None, repr=False)
+    determined_by: str | None = field(init=False, default=None, repr=False)
     part: Part
     timezone: str | None = None
     format: str | None = None

@@ -32,8 +32,8 @@ from sudare.schema.encodings import (
     norm_rounded_up,
     sum_rounded_up,
 )
-from sudare.schema.frame_conversion import Table, as_table, attempt, column_names, unique_names
 from sudare.schema.lazy_pyarrow import pa, pc
+from sudare.schema.table_from_any_frame import Table, as_table, attempt, column_names, unique_names
 from sudare.schema.toml_document import LARGEST_FILE_BYTES, draft_text, parse_toml, read_document, write_document
 
 

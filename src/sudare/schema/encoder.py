@@ -17,7 +17,7 @@ from sudare.schema.column_values import Codes, clipped_numbers, codes, declared_
 from sudare.schema.columns import Column, Number
 from sudare.schema.declaration import Schema
 from sudare.schema.encodings import Encoding, checked_encoding, encoded_numbers
-from sudare.schema.frame_conversion import as_table, column_names, refuse_missing_columns
+from sudare.schema.table_from_any_frame import as_table, column_names, refuse_missing_columns
 
 # Beyond so many edges a search is quicker than looking at each; eight bits must hold their number.
 MOST_EDGES_COMPARED = 64

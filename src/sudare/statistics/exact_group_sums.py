@@ -16,7 +16,7 @@ from sudare.schema import Column, Number, Schema
 from sudare.schema.blockwise_encoding import EncodedColumn
 from sudare.schema.column_values import declared_numbers
 from sudare.schema.encoder import level_positions
-from sudare.schema.frame_conversion import as_table
+from sudare.schema.table_from_any_frame import as_table
 from sudare.schema.toml_document import suggestion
 from sudare.statistics.histogram import group_levels
 from sudare.statistics.key_selection import Keys

@@ -26,7 +26,7 @@ from sudare.privacy.release_content import Content, TensorRule, check_shapes, ch
 from sudare.schema import Category, Column, Date, Label, Number, Schema
 from sudare.schema.column_values import clipped_numbers
 from sudare.schema.encoder import level_positions
-from sudare.schema.frame_conversion import as_table, no_rows
+from sudare.schema.table_from_any_frame import as_table, no_rows
 from sudare.schema.toml_document import suggestion
 from sudare.statistics.exact_group_sums import (
     STEP,

@@ -25,7 +25,7 @@ from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within
 from sudare.schema import Column, Date, Number, Schema, counted
 from sudare.schema.encoder import Counted
-from sudare.schema.frame_conversion import no_rows
+from sudare.schema.table_from_any_frame import no_rows
 from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, count_interval, noise_quantile
 
 Floats = NDArray[np.float64]

@@ -3,14 +3,14 @@
 Values are counted in public cells. A quantile is a cell; how wrong a cell is, is by how many records its ranks miss the wanted rank. The exponential
 mechanism (McSherry and Talwar 2007) takes a cell for every wanted quantile at once, and the *largest* of their errors is what makes a choice unlikely: one
 record moves it by no more than it moves one error, however many quantiles are wanted. A single quantile is drawn by permute-and-flip (McKenna and Sheldon
-2020). A second draw takes ranks to both sides, so far away that noise hardly ever crosses: intervals.
+2020). A second draw takes cells for the same ranks again, to both sides of what was drawn first: intervals.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -26,7 +26,6 @@ from sudare.privacy.accounting import Cost, exact, pure_cost, rounded_down
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.noise import NoiseSource
 from sudare.schema import Number
-from sudare.statistics.noise_intervals import infinity_norm_quantile
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -37,11 +36,8 @@ MOST_COUNTS: Final = 2**20
 MOST_QUANTILES: Final = 100
 # Quantiles are fractions with at most so large a denominator, so that ranks are whole numbers of its parts.
 LARGEST_DENOMINATOR: Final = 10_000
-# Of ε, where quantiles have intervals.
-INTERVAL_SHARE: Final = Fraction(1, 4)
-# How far ends lie from their quantile, and how many times as many records there must be on their side of it. Chosen on made-up columns: benchmarks/quantile_margins.py.
-ENDS_BEYOND = 2.0
-MARGINS_NEEDED = 1.5
+# How many times as many records there must be on the side of an end as it lies away, to be drawn. Chosen on made-up columns: benchmarks/quantile_margins.py.
+REACHES_NEEDED = 1.0
 # Errors of quantiles that a record moves less count for more, in such parts.
 _WEIGHT_PARTS: Final = 64
 # More than all rounding of floats can change in a share of weights.
@@ -101,7 +97,8 @@ class Cells:
     def middles(self, cells: Integers) -> Floats:
         """The middle of each cell; of a column of whole numbers the nearest of them, the lower of two."""
         middles = self.edges[cells] + (self.edges[cells + 1] - self.edges[cells]) / 2
-        return np.ceil(middles - 0.5) if self.number.whole else middles
+        # Adding 0 makes −0 the 0 that it is.
+        return np.ceil(middles - 0.5) + 0.0 if self.number.whole else middles + 0.0
 
     def intervals(self, cells: Integers) -> tuple[Floats, Floats, Floats]:
         """Value, lower and upper end from (itself, low, high) in the last axis; no end is on the wrong side of the value."""
@@ -109,15 +106,21 @@ class Cells:
         low, high = np.minimum(low, middle), np.maximum(high, middle)
         ends = self.edges[np.maximum(low, 0)], self.edges[np.minimum(high + 1, self.count)]
         if self.number.whole:
-            ends = np.ceil(ends[0]), np.floor(ends[1])
+            ends = np.ceil(ends[0]) + 0.0, np.floor(ends[1]) + 0.0
         return self.middles(middle), *ends
 
 
+def middles_of_bins(names: Iterable[str]) -> str:
+    """What is to be said beside quantiles of columns with declared bins."""
+    columns = ", ".join(names)
+    return f"Quantiles of {columns} are the middles of declared bins, wherever in a bin they lie."
+
+
 class End(NamedTuple):
-    """The end of an interval: the place of its quantile, and by how many parts of a record its rank lies above that of the quantile, or below."""
+    """The end of an interval: the place of its quantile, and whether it is above or below."""
 
     quantile: int
-    margin: int
+    is_upper: bool
 
 
 @dataclass(frozen=True)
@@ -174,35 +177,54 @@ class JointQuantiles:
     @property
     def noise_scale(self) -> float:
         """1/a in records: the largest error of all quantiles is about Gamma(their number) of this scale, less for those that a record moves less."""
-        share = Fraction(1) if self.level is None else 1 - INTERVAL_SHARE
+        share = 1 - self.interval_share(self.ends(math.inf))
         return 1 / (self.rate(share) * self.denominator * min(self.weights))
+
+    def interval_share(self, ends: Sequence[End]) -> Fraction:
+        """The share of ε with which these ends of every column's intervals hold at the wanted level, where records are dense and even."""
+        if self.level is None or not ends:
+            return Fraction(0)
+        ratio = 2 * (1 - exact(self.level)) * self.columns * len(ends) / (self.columns * len(self.quantiles) + 1)
+        return ratio / (1 + ratio)
 
     def ends(self, rows: float) -> list[End]:
         """The ends of intervals that are drawn in a table of about so many rows; all others are at the declared bounds.
 
-        An end that lies beyond the exact quantile does no harm where the quantile itself does not, every second time. Of that a part is kept as a reserve,
-        the larger the more ends there are, for columns whose values do not lie evenly: beside a value that many records share, or in a tail, there are more
-        cells on one side than on the other. The fewer ends there are, the nearer they come: those with the fewest records on their side are left out until
-        all others have enough.
+        The fewer ends there are, the nearer they come: those with the fewest records on their side are left out until all others have enough.
         """
         if self.level is None:
             return []
-        sides = [(place, side) for place in range(len(self.quantiles)) for side in (-1, 1)]
-        while sides:
-            count = self.columns * len(sides)
-            reach = infinity_norm_quantile(count, 1 - (1 + ENDS_BEYOND / count) * (1 - self.level))
-            scale = reach / self.rate(INTERVAL_SHARE)
-            found = [End(place, side * math.ceil(scale / self.weights[place])) for place, side in sides]
-            room = [rows * self._share_beyond(end) * self.denominator / abs(end.margin) for end in found]
-            if min(room) > MARGINS_NEEDED:
-                return found
-            del sides[room.index(min(room))]
+        ends = [End(place, is_upper) for place in range(len(self.quantiles)) for is_upper in (False, True)]
+        while ends:
+            reaches = self.reaches(ends)
+            room = [rows * self._share_beyond(end) / reach for end, reach in zip(ends, reaches, strict=True)]
+            if min(room) > REACHES_NEEDED:
+                return ends
+            del ends[room.index(min(room))]
         return []
+
+    def reaches(self, ends: Sequence[End]) -> list[float]:
+        """How far each of these ends typically is from its quantile, in records."""
+        # The mean distance of a coordinate from 0, in weighted errors, where the density is exp(−a·largest of them).
+        reach = (self.columns * len(ends) + 1) / (2 * self.rate(self.interval_share(ends)))
+        return [reach / (self.denominator * self.weights[end.quantile]) for end in ends]
+
+    @property
+    def rows_for_intervals(self) -> float:
+        """A table of more rows has both ends of all intervals; in one of fewer some are at the declared bounds."""
+        ends = self.ends(math.inf)
+        if not ends:
+            return 0.0
+        found = (
+            REACHES_NEEDED * reach / self._share_beyond(end)
+            for end, reach in zip(ends, self.reaches(ends), strict=True)
+        )
+        return max(found)
 
     def _share_beyond(self, end: End) -> float:
         """The share of all records on the side of a quantile where its end is."""
         quantile = self.quantiles[end.quantile]
-        return quantile if end.margin < 0 else 1 - quantile
+        return 1 - quantile if end.is_upper else quantile
 
     def chosen(self, counts: Sequence[Integers], source: NoiseSource, rows: float = math.inf) -> Integers:
         """Cells by column, quantile and, with intervals, (itself, low, high); −1 and the number of cells stand for the declared bounds.
@@ -210,38 +232,45 @@ class JointQuantiles:
         How many `rows` the table has, about, is public or was released; it decides which ends are drawn.
         """
         ends, shape = self.ends(rows), (self.columns, len(self.quantiles))
-        middles, *others = (_drawn(choices, rate, source) for choices, rate in self.stages(counts, ends))
+        middles = _drawn(*self.first_draw(counts, ends), source).reshape(shape)
         if self.level is None:
-            return middles.reshape(shape)
+            return middles
         found = np.empty((*shape, 3), dtype=np.int64)
-        found[..., 0], found[..., 1] = middles.reshape(shape), -1
+        found[..., 0], found[..., 1] = middles, -1
         found[..., 2] = np.array([len(column) for column in counts])[:, np.newaxis]
-        for cells in others:
-            for end, drawn in zip(ends, cells.reshape(self.columns, -1).T, strict=True):
-                # The first place stands for the lower bound.
-                found[:, end.quantile, 1 if end.margin < 0 else 2] = drawn - 1
+        if ends:
+            places = _drawn(*self.second_draw(counts, ends, middles), source).reshape(self.columns, -1)
+            for end, drawn in zip(ends, places.T, strict=True):
+                # The first place of a lower end is the declared bound, that of an upper one the cell of the quantile.
+                first = middles[:, end.quantile] if end.is_upper else -1
+                found[:, end.quantile, 2 if end.is_upper else 1] = first + drawn
         return found
 
-    def stages(self, counts: Sequence[Integers], ends: Sequence[End]) -> list[tuple[list[Choice], float]]:
-        """What is drawn, one after the other, and the rate: first the quantiles, then the ends of intervals. Where there are no ends the quantiles have all of ε."""
-        choices = [choice for column in counts for choice in self._quantiles_of(column)]
-        if not ends:
-            return [(choices, self.rate(Fraction(1)))]
-        of_ends = [choice for column in counts for choice in self._choices_of_ends(column, ends)]
-        return [(choices, self.rate(1 - INTERVAL_SHARE)), (of_ends, self.rate(INTERVAL_SHARE))]
+    def first_draw(self, counts: Sequence[Integers], ends: Sequence[End]) -> tuple[list[Choice], float]:
+        """The quantiles, and the rate. Where there are no ends they have all of ε."""
+        choices = [
+            Choice(*self._ranks(column), rank, weight)
+            for column in counts
+            for weight, rank in zip(self.weights, self._wanted(column), strict=True)
+        ]
+        return choices, self.rate(1 - self.interval_share(ends))
 
-    def _quantiles_of(self, counts: Integers) -> list[Choice]:
-        below, upto = self._ranks(counts)
-        wanted = self._wanted(counts)
-        return [Choice(below, upto, rank, weight) for weight, rank in zip(self.weights, wanted, strict=True)]
-
-    def _choices_of_ends(self, counts: Integers, ends: Sequence[End]) -> list[Choice]:
-        """The ranks to both sides. The declared bounds are the first and the last place: they have all ranks up to 0, and all from the last on."""
-        below, upto = self._ranks(counts)
-        below = np.concatenate([[-_BEYOND_ALL_RANKS], below, upto[-1:]])
-        upto = np.concatenate([[0], upto, [_BEYOND_ALL_RANKS]])
-        wanted = self._wanted(counts)
-        return [Choice(below, upto, wanted[end.quantile] + end.margin, self.weights[end.quantile]) for end in ends]
+    def second_draw(
+        self, counts: Sequence[Integers], ends: Sequence[End], middles: Integers
+    ) -> tuple[list[Choice], float]:
+        """The same ranks again, among cells from that of each quantile on to one side (`middles`, by column and quantile), and the rate."""
+        choices = []
+        for column, cells in zip(counts, middles.tolist(), strict=True):
+            below, upto = self._ranks(column)
+            wanted = self._wanted(column)
+            for end in ends:
+                sides = (
+                    _upwards(below, upto, cells[end.quantile])
+                    if end.is_upper
+                    else _downwards(below, upto, cells[end.quantile])
+                )
+                choices.append(Choice(*sides, wanted[end.quantile], self.weights[end.quantile]))
+        return choices, self.rate(self.interval_share(ends))
 
     def _ranks(self, counts: Integers) -> tuple[Integers, Integers]:
         upto = self.denominator * np.cumsum(counts, dtype=np.int64)
@@ -249,6 +278,22 @@ class JointQuantiles:
 
     def _wanted(self, counts: Integers) -> list[int]:
         return [int(exact(quantile) * self.denominator) * int(counts.sum()) for quantile in self.quantiles]
+
+
+def _upwards(below: Integers, upto: Integers, cell: int) -> tuple[Integers, Integers]:
+    """Ranks of a cell and those above it, and of the upper bound. The cell has all lower ranks, too; the bound all from the last on."""
+    return (
+        np.concatenate([[-_BEYOND_ALL_RANKS], below[cell + 1 :], upto[-1:]]),
+        np.concatenate([upto[cell:], [_BEYOND_ALL_RANKS]]),
+    )
+
+
+def _downwards(below: Integers, upto: Integers, cell: int) -> tuple[Integers, Integers]:
+    """Ranks of the lower bound, of the cells below a cell and of itself. The bound has all ranks up to 0; the cell all higher ranks, too."""
+    return (
+        np.concatenate([[-_BEYOND_ALL_RANKS], below[: cell + 1]]),
+        np.concatenate([[0], upto[:cell], [_BEYOND_ALL_RANKS]]),
+    )
 
 
 @dataclass(frozen=True, eq=False)

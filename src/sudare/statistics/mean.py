@@ -34,7 +34,7 @@ from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, unfit
 from sudare.schema import Number, Schema
-from sudare.schema.frame_conversion import no_rows
+from sudare.schema.table_from_any_frame import no_rows
 from sudare.statistics.histogram import values_shown
 from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, noise_quantile
 

@@ -25,7 +25,7 @@ from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, unfit
 from sudare.schema import Number, Schema
 from sudare.schema.column_values import clipped_numbers
-from sudare.schema.frame_conversion import as_table
+from sudare.schema.table_from_any_frame import as_table
 from sudare.statistics.histogram import values_shown
 from sudare.statistics.joint_quantiles import Cells, JointQuantiles, checked_quantiles
 
@@ -66,7 +66,7 @@ class PrivateQuantiles(PrivateEstimator):
     ----------
     epsilon : the promise. It is pure: `delta` must be 0.
     quantiles : which, between 0 and 1 and rising.
-    intervals : whether every quantile comes with an interval that holds the exact one for .95. They take a quarter of ε.
+    intervals : whether every quantile comes with an interval that holds the exact one for .95. They take an eleventh of ε for one quantile, up to a sixth for many.
     quantile_of : names of number columns; all that the schema declares if it is left out.
     bounds, schema, account, random_state : as in PrivateMean.
     neighbours : "replace-one" (the number of rows is public) or "add-remove" (it is not).

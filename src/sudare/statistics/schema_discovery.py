@@ -30,7 +30,7 @@ from sudare.safe_text import composed, text_fault
 from sudare.schema import Category, Column, Date, Number, Person, Schema, as_table
 from sudare.schema.column_values import declared_numbers, holds
 from sudare.schema.declaration import refuse_values_as_names
-from sudare.schema.frame_conversion import refuse_missing_columns, unique_names
+from sudare.schema.table_from_any_frame import refuse_missing_columns, unique_names
 from sudare.schema.toml_document import DRAFT_QUESTIONS, DRAFT_UNKNOWN, suggestion, write_column
 from sudare.statistics.found_bounds import HISTOGRAMS, Floats, FoundNumber, found_number, least_sum, noise_on_counts
 

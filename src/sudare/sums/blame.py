@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, MessageMalformed
+from sudare.sums.canonical_encoding import packed, unpacked_as
 from sudare.sums.context import RelayedSumContext, Roster, SumContext, members_in, set_digest
 from sudare.sums.keys import PublicKeys, is_of_small_order
 from sudare.sums.messages import Members, OpenedShares, SumKeys
 from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.shamir import secrets_of_many, seed_or_none
 from sudare.sums.statements import COLLECTED_KINDS, KINDS, Statement
-from sudare.sums.wire import packed, unpacked_as
 
 Words = NDArray[np.uint64]
 Item = TypeVar("Item")

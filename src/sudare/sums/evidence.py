@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+from sudare.sums.canonical_encoding import field_types
 from sudare.sums.collector import CollectorState
 from sudare.sums.context import Participant
 from sudare.sums.heard_totals import HeardTotals
@@ -13,7 +14,6 @@ from sudare.sums.member import MemberState
 from sudare.sums.messages import Body, heard_content, vote_content
 from sudare.sums.serverless import ServerlessState
 from sudare.sums.statements import KINDS, SIGNATURE_BYTES, Kind, Statement
-from sudare.sums.wire import field_types
 
 # Two of one kind by one signer prove that it lied; more prove nothing more.
 _MOST_OF_A_KIND: Final = 2

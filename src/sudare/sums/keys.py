@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from sudare.errors import InvalidParameter
-from sudare.sums.streams import derived, extracted
+from sudare.sums.pseudorandom_streams import derived, extracted
 
 _KEY_BYTES: Final = 32
 _PAIR_SALT: Final = b"sudare pairwise secret"

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from sudare.errors import MessageMalformed
 from sudare.sums.context import Participant, SumContext
 from sudare.sums.keys import agreed_secret
+from sudare.sums.pseudorandom_streams import derived, zeros
 from sudare.sums.shamir import PRIME, SEED_LIMBS, seed_limbs, shares_at
-from sudare.sums.streams import derived, zeros
 
 Words = NDArray[np.uint64]
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import MessageMalformed
+from sudare.sums.canonical_encoding import MOST_VALUES, packed, unpacked_as
 from sudare.sums.context import SumContext
 from sudare.sums.masks import MaskKey, commitment
 from sudare.sums.shamir import PRIME, SEED_LIMBS
 from sudare.sums.statements import Statement
-from sudare.sums.wire import MOST_VALUES, packed, unpacked_as
 
 Words = NDArray[np.uint64]
 Members = frozenset[int]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
-from sudare.sums import streams
+from sudare.sums import pseudorandom_streams as streams
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

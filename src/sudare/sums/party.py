@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import SumError
 from sudare.sums import collector, dissemination, member, serverless
+from sudare.sums.canonical_encoding import packed, unpacked_as
 from sudare.sums.collector import CollectorState
 from sudare.sums.context import Participant
 from sudare.sums.evidence import signed_in, signed_to_collector, signed_to_member, with_refused
@@ -21,7 +22,6 @@ from sudare.sums.member import MemberState
 from sudare.sums.messages import MESSAGE_CLASSES, Members, Message, ToCollector
 from sudare.sums.serverless import ServerlessState
 from sudare.sums.statements import Statement
-from sudare.sums.wire import packed, unpacked_as
 
 Words = NDArray[np.uint64]
 Persist = Callable[[bytes], None]

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, SumError
 from sudare.sums import collector
+from sudare.sums.canonical_encoding import packed, unpacked_as
 from sudare.sums.collector import CollectorState
 from sudare.sums.context import Participant
 from sudare.sums.evidence import signed_in, signed_to_collector, with_refused
 from sudare.sums.messages import MESSAGE_CLASSES, Members, Message, ToCollector
 from sudare.sums.party import Persist
 from sudare.sums.statements import Statement
-from sudare.sums.wire import packed, unpacked_as
 
 Words = NDArray[np.uint64]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
-from sudare.sums.streams import SEED_BYTES, stretched
+from sudare.sums.pseudorandom_streams import SEED_BYTES, stretched
 
 Words = NDArray[np.uint64]
 

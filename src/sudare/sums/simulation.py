@@ -11,10 +11,10 @@ from functools import lru_cache
 import numpy as np
 
 from sudare.errors import SumError
+from sudare.sums.canonical_encoding import packed_size
 from sudare.sums.messages import Body, Masked, Message, Opened, Passed
 from sudare.sums.party import Party
 from sudare.sums.relay_collector import RelayCollector
-from sudare.sums.wire import packed_size
 
 
 @dataclass

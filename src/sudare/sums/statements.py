@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sudare.sums.context import Participant
 from sudare.sums.neighbour_graph import FAILURE_BITS
-from sudare.sums.streams import permutation
+from sudare.sums.pseudorandom_streams import permutation
 
 Kind = Literal["keys", "dealers", "included", "vote", "shares", "total", "heard"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)

@@ -50,6 +50,10 @@ class ScriptReplay(Generic[Question, Result]):
         self._heard = heard
         return self._result if self._question is None else self._question
 
+    def kept(self, heard: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
+        """What leads to the same question as these totals: all of them."""
+        return heard
+
     def _send(self, total: NDArray[Any]) -> None:
         if self._question is None:
             raise NotSolved("A total arrived after the training had ended.", "Begin a new training.")

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
+
+from scipy.special import log_ndtr
 
 from sudare.array_types import Floats
-from sudare.privacy.accounting import Cost, decimal_down, exact, gaussian_cost, gaussian_mu_within, pure_cost
+from sudare.privacy.accounting import (
+    Cost,
+    decimal_down,
+    exact,
+    gaussian_cost,
+    gaussian_mu_within,
+    mu_of_pure,
+    pure_cost,
+)
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.mechanisms import Gaussian, Laplace, gaussian_grid_bits
 from sudare.privacy.noise import WholeNoise
@@ -53,6 +65,22 @@ class StagedNoise:
         of_one = self.row_moves * self.unit_rows
         return self._part(share, Fraction(scores * of_one), Fraction(scores * of_one**2), scores, 1.0)
 
+    @property
+    def law(self) -> Literal["gaussian", "laplace"]:
+        """Of the noise."""
+        return "laplace" if self.delta == 0 else "gaussian"
+
+    def choice_rate(self, share: Fraction) -> Fraction:
+        """The rate r of a choice with P(j) ∝ e^(−r·loss_j), whose losses a row moves by no more than the cells it moves.
+
+        It is ε′-DP with ε′ = 2·r·moves, of which the shares are; with Gaussian noise beside it, it is as good as μ′-GDP for ε′/2 (proofs/synthesis.md).
+        """
+        moves = self.row_moves * self.unit_rows
+        if self.delta == 0:
+            return exact(decimal_down(exact(self.epsilon) * share)) / (2 * moves)
+        allowed = Fraction(gaussian_mu_within(self.epsilon, self.delta)) ** 2 * share
+        return _half_range_within(allowed) / moves
+
     def _part(
         self, share: Fraction, l1: Fraction, l2_squared: Fraction, dimension: int, grid: float
     ) -> Laplace | Gaussian:
@@ -70,6 +98,16 @@ class StagedNoise:
     def apply(self, values: Floats, source: WholeNoise) -> Floats:
         """One table of whole counts with noise, from the whole budget."""
         return self.for_counts(Fraction(1), 1, len(values)).apply(values, source)
+
+
+@functools.lru_cache(maxsize=4096)
+def _half_range_within(mu_squared: Fraction) -> Fraction:
+    """Nearly the largest ε′/2 for which a choice of range ε′ is μ′-GDP, with μ′² at most as given."""
+    half = math.sqrt(mu_squared) / 2
+    found = float(log_ndtr(half) - log_ndtr(-half)) * (1 - 2.0**-40)
+    while Fraction(mu_of_pure(Fraction(found))) ** 2 > mu_squared:
+        found *= 1 - 2.0**-20
+    return Fraction(found)
 
 
 def standard_deviation(noise: Laplace | Gaussian) -> float:

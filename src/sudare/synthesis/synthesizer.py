@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter
+from sudare.parameter_checks import Numbers
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.fit_plan import Plan
@@ -20,17 +21,18 @@ from sudare.privacy.guarantee import NEIGHBOURS, Neighbours
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Content, unfit
-from sudare.schema import Number, Schema
+from sudare.schema import Label, Number, Schema
 from sudare.schema.columns import level_text
-from sudare.synthesis import marginals, microaggregation
+from sudare.synthesis import adaptive_marginals, marginals, microaggregation
+from sudare.synthesis.adaptive_marginals import AdaptiveEngine, AdaptiveModel, released_rounds
 from sudare.synthesis.column_pairs import Pair
 from sudare.synthesis.marginals import MarginalEngine, released_pairs
 from sudare.synthesis.microaggregation import MOST_GROUPS, MicroaggregationEngine
 from sudare.synthesis.row_sampling import generator_of
 from sudare.synthesis.staged_budget import StagedNoise
-from sudare.synthesis.table_cells import SCALED_STEP, CodedRows, Layout, coded_rows, decoded
+from sudare.synthesis.table_cells import SCALED_STEP, CodedRows, Layout, cell_of, coded_rows, decoded
 
-EngineName = Literal["marginals", "microaggregation"]
+EngineName = Literal["marginals", "adaptive", "microaggregation"]
 ENGINES: Final = get_args(EngineName)
 
 _MOST_ROWS_BY_DEFAULT: Final = 1_000_000
@@ -47,10 +49,11 @@ class PrivateSynthesizer(PrivateEstimator):
     ----------
     schema : the public facts about all columns, bins included; or `bounds` for arrays of numbers.
     label : the column that every count is made together with; without it the schema's target, if there is one.
-    engine : "marginals" counts columns and pairs of columns with the label; "microaggregation" is the route of paper
+    engine : "marginals" counts columns and pairs of columns with the label; "adaptive" chooses pairs one after another, each by
+        what is wrong without it, and tells how far every pair is off; "microaggregation" is the route of paper
         002: noisy means of groups of neighbouring values within a class, columns independent of each other.
     epsilon, delta : the promise. With delta = 0 it is pure (Laplace noise), else the noise is Gaussian.
-    tree : for marginals, pairs of names that belong together and are public knowledge. The first that close no cycle make a
+    tree : pairs of names that belong together and are public knowledge. By "marginals" the first that close no cycle make a
         tree and are counted with the label, the others without. None: chosen from the data, within the same ε and δ.
     groups : for microaggregation, into how many groups the values of a class are cut.
     neighbours : "replace-one" (the number of rows is public) or "add-remove" (it is not).
@@ -59,9 +62,10 @@ class PrivateSynthesizer(PrivateEstimator):
 
     Attributes
     ----------
-    pairs_ : names of the pairs that were counted; those of the tree first.
+    pairs_ : names of the pairs that were counted; those of the tree first, or in the order of the rounds.
     noise_scale_ : scale of the noise that one table would get from the whole budget (public).
     clipped_ : how many values lay outside the bounds, per column; for the owner only.
+    contradicting_rows_ : of every column that another one determines, in how many rows it is another; for the owner only.
     guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
     """
 
@@ -98,16 +102,25 @@ class PrivateSynthesizer(PrivateEstimator):
         self._seal()
         return self
 
-    def sample(self, rows: int | None = None, random_state: int | np.random.Generator | None = None) -> pd.DataFrame:
+    def sample(
+        self,
+        rows: int | None = None,
+        random_state: int | np.random.Generator | None = None,
+        given: Mapping[str, object] | None = None,
+    ) -> pd.DataFrame:
         """A table of new rows, in the schema's units and categories; it costs nothing, however often and many.
 
         Without `rows` there are as many as there were, or where that is not public as the noisy counts speak of, up to a
         million, or fewer where there are many columns. A seed does no harm here: the noise is in the counts.
+        With `given` (engine "adaptive") all rows have these values: {"sex": "female", "age": 40}.
         """
-        return pd.concat(self.sample_batches(rows, random_state), ignore_index=True)
+        return pd.concat(self.sample_batches(rows, random_state, given), ignore_index=True)
 
     def sample_batches(
-        self, rows: int | None = None, random_state: int | np.random.Generator | None = None
+        self,
+        rows: int | None = None,
+        random_state: int | np.random.Generator | None = None,
+        given: Mapping[str, object] | None = None,
     ) -> Iterator[pd.DataFrame]:
         """The rows that `sample` gives, drawn batch by batch as they are asked for: memory does not grow with their number."""
         check_is_fitted(self)
@@ -115,8 +128,47 @@ class PrivateSynthesizer(PrivateEstimator):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise InvalidParameter("rows must be a whole number of at least 1.", "Use for example rows=10_000.")
         generator = generator_of(random_state)
+        model = self._model if given is None else self._model_given(given)
         most = max(1, min(_BATCH_ROWS, _BATCH_BYTES // largest_row_bytes(self.declared_)))
-        return (self._batch(min(most, int(count) - start), generator) for start in range(0, int(count), most))
+        batches = (min(most, int(count) - start) for start in range(0, int(count), most))
+        return (self._batch(model, size, generator, given or {}) for size in batches)
+
+    def _model_given(self, given: Mapping[str, object]) -> AdaptiveModel:
+        """The distribution of rows with these values."""
+        if not isinstance(self._model, AdaptiveModel):
+            raise InvalidParameter(
+                'Only the engine "adaptive" draws rows with given values.', "Draw rows, and keep some."
+            )
+        if not isinstance(given, Mapping) or not given or not {*given} <= {*self.declared_.columns}:
+            raise InvalidParameter("given is not a mapping of column names to values.", 'Use given={"sex": "female"}.')
+        model = self._model.given({name: cell_of(self.declared_.columns[name], value) for name, value in given.items()})
+        if model is None:
+            raise InvalidParameter("No row has the values given, by the released counts.", "Give fewer values.")
+        return model
+
+    def pair_errors(self, confidence: float = 0.95) -> pd.DataFrame:
+        """How far each pair of columns is from the truth (engine "adaptive"), worst first; it costs nothing.
+
+        `distance` is an estimate and `bound` what none of them exceeds with this confidence, all together: half the sum of
+        |true − modelled| counts over the cells of the pair's table, as a share of the released number of rows. Rows drawn add their own chance.
+        """
+        check_is_fitted(self)
+        engine = self._engine()
+        if not isinstance(engine, AdaptiveEngine):
+            raise InvalidParameter('Only the engine "adaptive" measures errors.', 'Fit with engine="adaptive".')
+        Numbers(0.0, 1.0, open_low=True, open_high=True).check("confidence", confidence)
+        names, counted = engine.names, {pair for pair, _ in released_rounds(self.released_)}
+        table = {
+            "first": [names[first] for first, _ in engine.pairs],
+            "second": [names[second] for _, second in engine.pairs],
+            "counted": [pair in counted for pair in engine.pairs],
+        }
+        if engine.pairs:
+            distances, bounds = engine.error_bounds(self.released_, self._model.total, confidence)
+            table |= {"distance": distances, "bound": np.minimum(bounds, 1.0)}
+        else:
+            table |= {"distance": [], "bound": []}
+        return pd.DataFrame(table).sort_values("distance", ascending=False, ignore_index=True)
 
     @property
     def rows_by_default(self) -> int:
@@ -125,11 +177,20 @@ class PrivateSynthesizer(PrivateEstimator):
         most = min(_MOST_ROWS_BY_DEFAULT, _MOST_BYTES_BY_DEFAULT // largest_row_bytes(self.declared_))
         return int(np.clip(told, 1, max(1, most)))
 
-    def _batch(self, rows: int, generator: np.random.Generator) -> pd.DataFrame:
-        drawn = self._model.drawn(rows, generator)
-        return pd.DataFrame(
-            {name: self._values(name, drawn[name], generator) for name in self.declared_.columns}, copy=False
-        )
+    def _batch(self, model: Any, rows: int, generator: np.random.Generator, given: Mapping[str, Any]) -> pd.DataFrame:
+        drawn = model.drawn(rows, generator)
+        maps = model.maps if isinstance(model, AdaptiveModel) else {}
+        values = {
+            name: self._values(name, drawn[name], generator) for name in self.declared_.columns if name not in maps
+        }
+        for name, (by, cells) in maps.items():
+            # One value for every cell of the other column, the same in every batch.
+            values[name] = self._values(name, cells, generator_of(0))[drawn[by]]
+        values = {name: values[name] for name in self.declared_.columns}
+        for name in given:
+            # Within a bin, numbers were drawn evenly.
+            values[name] = np.full(rows, given[name], dtype=values[name].dtype)
+        return pd.DataFrame(values, copy=False)
 
     def _values(self, name: str, drawn: NDArray[Any], generator: np.random.Generator) -> NDArray[Any]:
         column = self.declared_.columns[name]
@@ -170,7 +231,9 @@ class PrivateSynthesizer(PrivateEstimator):
             self.label_ = self._checked_label(self.schema)
             self._keep(self._suited(self.schema), self.schema.digest)
         self._engine()
-        return coded_rows(data, y, self.declared_, self.label_, self._scaled_numbers())
+        rows = coded_rows(data, y, self.declared_, self.label_, self._scaled_numbers())
+        self.contradicting_rows_ = contradicting_rows(rows, determined_columns(self.declared_))
+        return rows
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -202,14 +265,20 @@ class PrivateSynthesizer(PrivateEstimator):
 
     def _staged(self, declared: Schema) -> StagedNoise:
         guarantee = self._guarantee(declared)
-        stages = marginals.STAGES if self.engine == "marginals" else microaggregation.STAGES
+        stages = {
+            "marginals": marginals.STAGES,
+            "adaptive": adaptive_marginals.most_stages(
+                len(declared.columns), "laplace" if guarantee.delta == 0 else "gaussian"
+            ),
+            "microaggregation": microaggregation.STAGES,
+        }[self.engine]
         return StagedNoise(
             self._values_epsilon(declared), guarantee.delta, self.neighbours, rows_per_unit(declared), stages
         )
 
     def _scaled_numbers(self) -> frozenset[str]:
         """Number columns that are cut into groups."""
-        if self.engine == "marginals":
+        if self.engine != "microaggregation":
             return frozenset()
         return frozenset(
             name
@@ -217,10 +286,19 @@ class PrivateSynthesizer(PrivateEstimator):
             if isinstance(column, Number) and name != self.label_
         )
 
-    def _engine(self) -> MarginalEngine | MicroaggregationEngine:
+    def _engine(self) -> MarginalEngine | AdaptiveEngine | MicroaggregationEngine:
         layout, noise = Layout.of(self.declared_, self.label_), self._staged(self.declared_)
+        if self.engine != "adaptive" and determined_columns(self.declared_):
+            raise InvalidParameter(
+                f'The engine "{self.engine}" does not keep columns that others determine.',
+                'Use engine="adaptive", or leave `determined_by` out of the schema.',
+            )
         if self.engine == "marginals":
             return MarginalEngine(layout, noise, declared_pairs(self.tree, layout.names))
+        if self.engine == "adaptive":
+            determined = determined_columns(self.declared_)
+            engine = AdaptiveEngine(layout, noise, (), determined)
+            return replace(engine, declared=declared_pairs(self.tree, engine.names))
         if self.tree is not None:
             raise InvalidParameter("Microaggregation has no pairs of columns.", 'Leave tree out, or use "marginals".')
         return MicroaggregationEngine(layout, noise, self._scaled_numbers(), self.groups)
@@ -230,8 +308,11 @@ class PrivateSynthesizer(PrivateEstimator):
     def _keep_released(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         engine = self._engine()
         self.released_, self._model = tensors, engine.model(tensors)
-        names = engine.layout.names
-        self.pairs_ = [(names[first], names[second]) for first, second in released_pairs(tensors)]
+        if isinstance(engine, AdaptiveEngine):
+            names, pairs = engine.names, list(dict.fromkeys(pair for pair, _ in released_rounds(tensors)))
+        else:
+            names, pairs = engine.layout.names, released_pairs(tensors)
+        self.pairs_ = [(names[first], names[second]) for first, second in pairs]
         self.noise_scale_ = engine.noise.noise_scale
 
     def release_content(self) -> Content:
@@ -279,6 +360,31 @@ def largest_row_bytes(declared: Schema) -> int:
         if not isinstance(column, Number)
     )
     return 32 * len(declared.columns) + sum(texts)
+
+
+def determined_columns(declared: Schema) -> tuple[tuple[str, str], ...]:
+    """The columns that others determine, each with the one that does; that must be declared, and free itself."""
+    found = {
+        name: column.determined_by
+        for name, column in declared.columns.items()
+        if not isinstance(column, Label) and column.determined_by is not None
+    }
+    for name, by in found.items():
+        if by not in declared.columns or by in found:
+            raise InvalidParameter(
+                f"Column {name!r} is determined by {by!r}, which is not declared, or determined itself.",
+                "Name a declared column that has no `determined_by`.",
+            )
+    return tuple(found.items())
+
+
+def contradicting_rows(rows: CodedRows, determined: Sequence[tuple[str, str]]) -> dict[str, int]:
+    """By column, in how many rows it is not what the column that determines it goes with most often. For the owner: a refusal would tell everybody."""
+    found = {}
+    for name, by in determined:
+        counts = pd.DataFrame({"by": rows.codes[by], "own": rows.codes[name]}).value_counts()
+        found[name] = int(counts.sum() - counts.groupby(level="by").max().sum())
+    return found
 
 
 def _grids(tensors: Mapping[str, NDArray[Any]]) -> dict[str, float | None]:

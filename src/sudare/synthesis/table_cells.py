@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.array_types import Floats
-from sudare.errors import DataError
+from sudare.array_types import Floats, Positions
+from sudare.errors import DataError, InvalidParameter
 from sudare.frames.row_reader import checked_rows
 from sudare.frames.rows import Arrays
 from sudare.frames.sources import is_stored
@@ -19,7 +20,7 @@ from sudare.perturbation.column_perturbation import unsigned_type
 from sudare.schema import Column, Number, Schema, Table, as_table
 from sudare.schema.column_values import declared_values
 from sudare.schema.encoder import bin_positions
-from sudare.schema.frame_conversion import as_column, column_names
+from sudare.schema.table_from_any_frame import as_column, column_names
 
 Codes = NDArray[np.unsignedinteger[Any]]
 
@@ -66,9 +67,9 @@ class CodedRows:
 
 
 def cell_count(column: Column) -> int:
-    """In how many cells a column is counted: bins, one for missing numbers where they have one, or categories."""
+    """In how many cells a column is counted: bins, one for every atom, one for missing numbers where they have one, or categories."""
     if isinstance(column, Number):
-        return len(column.edges) + 1 + column.has_indicator
+        return len(column.edges) + 1 + len(column.atoms or ()) + column.has_indicator
     return len(column.levels)
 
 
@@ -95,7 +96,7 @@ def coded_rows(
             clipped[name] += outside[name]
             found: NDArray[Any] = values[name]
             if isinstance(column, Number):
-                cells.append(bin_positions(found, missing[name], column).astype(cell_type(column)))
+                cells.append(number_cells(found, missing[name], column).astype(cell_type(column)))
                 if name in scaled:
                     numbers.append(scaled_numbers(found, column))
             else:
@@ -106,6 +107,30 @@ def coded_rows(
     arrays, names = rows.together(), [name for name in declared.columns if name in scaled]
     coded = dict(zip(declared.columns, arrays, strict=False))
     return CodedRows(coded, dict(zip(names, arrays[len(coded) :], strict=True)), rows.count, clipped)
+
+
+def number_cells(within: Floats, missing: NDArray[np.bool_], column: Number) -> Positions:
+    """The cells of numbers within their bounds: bins in rising order, then atoms, then missing."""
+    positions = bin_positions(within, missing, column)
+    if not column.atoms:
+        return positions
+    bins = len(column.edges) + 1
+    is_missing = positions == bins
+    for place, atom in enumerate(column.atoms):
+        positions[(within == atom) & ~is_missing] = bins + place
+    positions[is_missing] = bins + len(column.atoms)
+    return positions
+
+
+def cell_of(column: Column, value: object) -> int:
+    """The cell of one value of a column; what the column cannot hold is refused, missing values too."""
+    if not isinstance(column, Number):
+        if value not in column.levels or isinstance(value, bool) != isinstance(column.levels[0], bool):
+            raise InvalidParameter("A value given is not one of its column's categories.", "Give a declared one.")
+        return column.levels.index(value)
+    if isinstance(value, bool) or not isinstance(value, Real) or not column.low <= float(value) <= column.high:
+        raise InvalidParameter("A value given is not a number within its column's bounds.", "Give one that is.")
+    return int(number_cells(np.array([float(value)]), np.array([False]), column)[0])
 
 
 def labelled(data: Any, y: Any, declared: Schema, label: str | None) -> Table:
@@ -129,9 +154,16 @@ def scaled_numbers(within: Floats, number: Number) -> Floats:
 
 
 def decoded(column: Column, positions: NDArray[np.intp], generator: np.random.Generator) -> NDArray[Any]:
-    """Values in the terms of a column: numbers evenly spread within their bins (whole ones and dates among those there), or categories."""
+    """Values in the terms of a column: numbers evenly spread within their bins (whole ones and dates among those there) or atoms, or categories."""
     if not isinstance(column, Number):
         return levels_array(column)[positions]
+    if column.atoms:
+        first = len(column.edges) + 1
+        is_atom = (positions >= first) & (positions < first + len(column.atoms))
+        in_bins = np.where(is_atom, 0, np.minimum(positions, first))
+        found = decoded(replace(column, atoms=None), in_bins, generator)
+        found[is_atom] = np.array(column.atoms)[positions[is_atom] - first]
+        return found
     edges = np.array([column.low, *column.edges, column.high])
     bins = np.minimum(positions, len(edges) - 2)
     left, right = edges[bins], edges[bins + 1]

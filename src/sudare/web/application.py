@@ -29,10 +29,10 @@ from sudare.web import (
 from sudare.web.headers_and_hosts import Protection
 from sudare.web.page_log import PageLog
 from sudare.web.page_part import PagePart
-from sudare.web.services import Services
 from sudare.web.sessions import Sessions
 from sudare.web.settings import PageSettings
-from sudare.web.visit import refusal
+from sudare.web.shared_server_state import Services
+from sudare.web.signed_in_request import refusal
 
 # In the order of the navigation.
 PARTS: Final[Sequence[PagePart]] = (

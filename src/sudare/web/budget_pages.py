@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sudare.errors import InvalidParameter
-from sudare.frames.addresses import is_address
+from sudare.frames.table_addresses import is_address
 from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy import Ledger
 from sudare.privacy.account_balance import spending_steps
@@ -20,12 +20,12 @@ from sudare.privacy.guarantee import Unit
 from sudare.privacy.ledger_chain import Entry, Head
 from sudare.privacy.ledger_export import exported
 from sudare.report.budget_bar import entry_cells
-from sudare.web.account_views import account_view, account_views, shown_source
+from sudare.web.account_display import account_view, account_views, shown_source
 from sudare.web.downloads import download
 from sudare.web.page_part import PagePart
-from sudare.web.pictures import StepPicture, step_picture
 from sudare.web.rendering import NavigationItem
-from sudare.web.visit import Visit, page
+from sudare.web.signed_in_request import Visit, page
+from sudare.web.svg_coordinates import StepPicture, step_picture
 
 # So many entries of an account are shown on one screen, the newest first.
 ENTRIES_ON_A_SCREEN = 50
@@ -58,7 +58,7 @@ def account(visit: Visit) -> Response:
         account=account_view(handle),
         slices=handle.slices(),
         history=spending_picture(entries),
-        entries=[entry_cells(entry.to_dict()) for entry in shown],
+        entries=[entry_cells(entry.to_dict(), visit.language) for entry in shown],
         older=shown[-1].position if is_older_left else None,
         chain=visit.services.chain(),
     )

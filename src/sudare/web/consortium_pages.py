@@ -18,14 +18,14 @@ from sudare.consortium.agreement.approvals import Verdict
 from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.agreement.signed_statements import SignatureStatus, signature_status
 from sudare.consortium.certificate_expiry import WARNING_DAYS, expiry_lines, kit_days_left
-from sudare.consortium.node_request_files import present_members, states_of
+from sudare.consortium.node_control_files import present_members, states_of
 from sudare.consortium.sum_terms import sums_lines
 from sudare.consortium.task_review import budget_left, decide_task, task_values
 from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, ModelsTask, Task
-from sudare.errors import SudareError
+from sudare.errors import NotApproved, SudareError
 from sudare.web.page_part import PagePart, Waiting
 from sudare.web.rendering import NavigationItem
-from sudare.web.visit import Visit, page
+from sudare.web.signed_in_request import Visit, page
 
 _REFRESH_SECONDS = 10
 Presence = Literal["present", "absent", "unknown"]
@@ -108,10 +108,15 @@ def decide(visit: Visit) -> Response:
     file = visit.services.settings.member
     if file is None:
         return visit.redirect("/consortium")
-    own, _ = _loaded(file)
+    own, agreement = _loaded(file)
     name = visit.path("task")
     verdict: Verdict = "approved" if visit.form.text("verdict") == "approved" else "denied"
     try:
+        if visit.form.text("agreement") != agreement.digest:
+            raise NotApproved(
+                "The agreement is another one than the one that was shown. Nothing was decided.",
+                "Look at its tasks as they are now, and decide again.",
+            )
         decide_task(own, name, verdict, visit.form.text("reason"), who=visit.user)
     except SudareError as error:
         return visit.problem(error, back="/consortium")

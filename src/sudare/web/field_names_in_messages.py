@@ -7,16 +7,30 @@ from typing import Final
 
 from sudare.languages import translator
 from sudare.languages.translation import Language, Translator
-from sudare.requests.field_words import WORDS
+from sudare.requests.parameter_help import WORDS
 
 _OPTIONS: Final = frozenset(words.option for words in WORDS.values())
-# Commands in backticks stay what they are.
-_OPTION_OR_COMMAND: Final = re.compile(r"`[^`]*`|(?<![\w-])--[a-z][a-z-]*")
+# Commands in backticks stay what they are; what stands in a list of Python is named alone.
+_OPTION_OR_COMMAND: Final = re.compile(
+    r"`(?P<backticks>[^`]*)`|(?<![\w-])(?P<option>--[a-z][a-z-]*)|\b(?P<list>\w+)=\[\"?(?P<entry>[^\]\",]*)[^\]]*\]"
+)
+# Japanese has no blanks between words.
+_BLANK: Final = re.compile(r"(?<=」) (?=[ぁ-ん])|(?<=」 は) (?=[ぁ-んァ-ヶ一-龠])| (?=でなければ)")
 
 
-def field_names_in_messages(text: str) -> str:
+def field_names_in_messages(text: str, language: Language = "en") -> str:
     """The text with “epsilon” in place of --epsilon, and so on for every field of a request."""
-    return _OPTION_OR_COMMAND.sub(lambda found: f"“{found[0][2:]}”" if found[0] in _OPTIONS else found[0], text)
+
+    def said(found: re.Match[str]) -> str:
+        option = found["option"]
+        name = option[2:] if option in _OPTIONS else found["list"] or found["backticks"]
+        if name is None or (option is None and name not in WORDS):
+            return found[0]
+        entry = f" {found['entry']}" if found["list"] else ""
+        return f"「{name}」{entry}" if language == "ja" else f"“{name}”{entry}"
+
+    named = _OPTION_OR_COMMAND.sub(said, text)
+    return _BLANK.sub("", named) if language == "ja" and named != text else named
 
 
 def page_translator(language: Language) -> Translator:
@@ -24,6 +38,6 @@ def page_translator(language: Language) -> Translator:
     translate = translator(language)
 
     def said(text: str, /, **values: object) -> str:
-        return field_names_in_messages(translate(text, **values))
+        return field_names_in_messages(translate(text, **values), language)
 
     return said

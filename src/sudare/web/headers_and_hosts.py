@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sudare.web.settings import PageSettings, is_loopback
-from sudare.web.visit import refusal
+from sudare.web.signed_in_request import refusal
 
 CONTENT_POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "

@@ -5,12 +5,12 @@ from __future__ import annotations
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sudare.errors import SudareError
-from sudare.web.account_views import account_views
+from sudare.errors import LedgerMissing, SudareError
+from sudare.web.account_display import account_views
 from sudare.web.page_part import PagePart, Waiting
-from sudare.web.release_views import ListedFile, listed_files, trusted_keys
+from sudare.web.release_display import ListedFile, listed_files, trusted_keys
 from sudare.web.rendering import NavigationItem
-from sudare.web.visit import Visit, page
+from sudare.web.signed_in_request import Visit, page
 
 NEWEST = 5
 
@@ -18,13 +18,15 @@ NEWEST = 5
 @page("viewer")
 def home(visit: Visit) -> Response:
     """Budgets, what waits for whoever is signed in, and the newest files of releases."""
-    problem = visit.services.ledger_problem()
+    problem, files = visit.services.ledger_problem(), _newest(visit)
     return visit.render(
         "home.html",
         accounts=[] if problem else account_views(visit.services.ledger()),
         waiting=_waiting(visit),
         ledger_problem=problem,
-        files=_newest(visit),
+        # A ledger that was taken away is told as a problem: something has left already.
+        is_new=isinstance(problem, LedgerMissing) and not files,
+        files=files,
     )
 
 
@@ -32,7 +34,7 @@ def _newest(visit: Visit) -> list[ListedFile]:
     """The releases that were written last; none where their folder cannot be read, which their own page tells."""
     settings = visit.services.settings
     try:
-        return listed_files(settings.releases, trusted_keys(settings.trusted_keys))[:NEWEST]
+        return listed_files(settings.releases, trusted_keys(settings))[:NEWEST]
     except SudareError:
         return []
 

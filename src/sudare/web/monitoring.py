@@ -13,9 +13,9 @@ from starlette.routing import Route
 from sudare.errors import SudareError
 from sudare.report.prometheus import PROMETHEUS, Metric, prometheus_text
 from sudare.web.page_part import PagePart
-from sudare.web.services import Services, services_of
 from sudare.web.settings import is_loopback
-from sudare.web.visit import refusal
+from sudare.web.shared_server_state import Services, services_of
+from sudare.web.signed_in_request import refusal
 
 
 async def health(request: Request) -> Response:

@@ -9,17 +9,22 @@ from starlette.routing import BaseRoute
 
 from sudare.report.prometheus import Metric
 from sudare.web.rendering import NavigationItem
-from sudare.web.services import Services
-from sudare.web.visit import Visit
+from sudare.web.shared_server_state import Services
+from sudare.web.signed_in_request import Visit
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Something that waits for whoever is signed in: an English sentence, where to decide about it, and what a person wrote, which is not translated."""
+    """Something that waits for whoever is signed in: an English sentence, where to decide about it, and what a person wrote, which is not translated.
+
+    With a `button` one click does it: it sends the `fields` to the path.
+    """
 
     text: str
     path: str
     written: str = ""
+    button: str = ""
+    fields: tuple[tuple[str, str], ...] = ()
 
 
 def _nothing_waits(visit: Visit) -> Sequence[Waiting]:

@@ -37,12 +37,15 @@ def is_password_hash(text: str) -> bool:
 
 
 def is_password(password: str, kept: str | None) -> bool:
-    """Whether a password is the one that was hashed; None, for a user who is not there, takes as long and is never right."""
+    """Whether a password is the one that was hashed; None, for a user who is not there, takes as long and is never right.
+
+    So does one that is too long: guesses that cost nothing would push the counts of others out of memory.
+    """
     found = _FORM.fullmatch(kept if kept is not None else _NOBODY)
-    if found is None or len(password) > LONGEST_PASSWORD:
+    if found is None:
         return False
     is_same = hmac.compare_digest(_scrypt(password, _decoded(found[1])), _decoded(found[2]))
-    return is_same and kept is not None
+    return is_same and kept is not None and len(password) <= LONGEST_PASSWORD
 
 
 def _scrypt(password: str, salt: bytes) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import Final
+from pathlib import Path
 
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
@@ -13,16 +13,23 @@ from starlette.routing import Route
 from sudare.errors import InvalidParameter, NotCharged, SudareError
 from sudare.privacy import Release
 from sudare.privacy.release_file import LARGEST_FILE_BYTES
+from sudare.privacy.source_identity import looked_at, overlap
 from sudare.safe_text import escaped_for_terminal
 from sudare.web.downloads import disposition
 from sudare.web.page_part import PagePart
-from sudare.web.release_views import ListedFile, file_named, listed_files, received_view, trusted_keys
+from sudare.web.release_display import (
+    ListedFile,
+    TrustedKeys,
+    file_named,
+    listed_files,
+    received_view,
+    rows_beside,
+    trusted_keys,
+)
 from sudare.web.rendering import NavigationItem
-from sudare.web.services import Services
-from sudare.web.visit import LARGEST_FORM_BYTES, Visit, page
-
-# What some releases have beside them: rows that a receiver reconstructs from.
-BESIDE: Final = (".parquet",)
+from sudare.web.request_settings_of_page import request_settings
+from sudare.web.shared_server_state import Services
+from sudare.web.signed_in_request import LARGEST_FORM_BYTES, Visit, page
 
 
 @page("viewer")
@@ -35,17 +42,15 @@ def releases(visit: Visit) -> Response:
 def release(visit: Visit) -> Response:
     """One release: numbers, picture, card."""
     found = _found(visit)
-    beside = [suffix for suffix in BESIDE if found.path.with_suffix(suffix).is_file()]
-    return visit.render("release.html", file=found, view=found.view, beside=beside)
+    return visit.render("release.html", file=found, view=found.view, has_rows=_rows(visit, found) is not None)
 
 
 @page("viewer")
 def release_file(visit: Visit) -> Response:
-    """The signed file itself, or the one beside it."""
+    """The signed file itself, or the rows that left beside it. No file that is neither."""
     found = _found(visit)
-    suffix = visit.query("beside")
-    path = found.path.with_suffix(suffix) if suffix in BESIDE else found.path
-    if not path.is_file():
+    path = _rows(visit, found) if visit.query("beside") else found.path
+    if found.view is None or path is None:
         raise HTTPException(404)
     return FileResponse(path, media_type="application/octet-stream", headers=disposition(path.name))
 
@@ -53,7 +58,7 @@ def release_file(visit: Visit) -> Response:
 @page("viewer")
 def verify_form(visit: Visit) -> Response:
     """Where a received file is dropped."""
-    return visit.render("verify.html", view=None, name="", origin="", trusts=len(_trusted(visit)))
+    return visit.render("verify.html", view=None, name="", origin="", trusts=len(_trusted(visit).senders))
 
 
 @page("viewer", largest_bytes=LARGEST_FILE_BYTES + LARGEST_FORM_BYTES)
@@ -70,7 +75,9 @@ def verify(visit: Visit) -> Response:
         return visit.problem(error, back="/verify")
     visit.services.log.write("file-verified", user=visit.user)
     name = escaped_for_terminal(upload.name)[:120]
-    return visit.render("verify.html", view=view, name=name, origin=_origin(visit, received), trusts=len(trusted))
+    return visit.render(
+        "verify.html", view=view, name=name, origin=_origin(visit, received), trusts=len(trusted.senders)
+    )
 
 
 def _origin(visit: Visit, received: Release) -> str:
@@ -91,8 +98,17 @@ def _found(visit: Visit) -> ListedFile:
     return found
 
 
-def _trusted(visit: Visit) -> tuple[bytes, ...]:
-    return trusted_keys(visit.services.settings.trusted_keys)
+def _rows(visit: Visit, found: ListedFile) -> Path | None:
+    """The rows that left beside a release, which a receiver reconstructs from. Never a file of a table that can be asked about."""
+    path, tables = rows_beside(found), request_settings(visit.services.settings).tables.values()
+    if path is None:
+        return None
+    own, sources = looked_at(path), [looked_at(table.place) for table in tables]
+    return None if any(overlap(own, source) for source in sources) else path
+
+
+def _trusted(visit: Visit) -> TrustedKeys:
+    return trusted_keys(visit.services.settings)
 
 
 def read_ahead(services: Services) -> None:
@@ -100,7 +116,7 @@ def read_ahead(services: Services) -> None:
 
     def read() -> None:
         with contextlib.suppress(SudareError):
-            listed_files(services.settings.releases, trusted_keys(services.settings.trusted_keys))
+            listed_files(services.settings.releases, trusted_keys(services.settings))
 
     threading.Thread(target=read, name="releases", daemon=True).start()
 

@@ -16,12 +16,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from sudare.report.budget_bar import time_text
-from sudare.report.numbers import rounded_up, whole
+from sudare.report.number_formatting import rounded_up, whole
+from sudare.requests.users import Role, may
 from sudare.safe_text import escaped_for_terminal
 from sudare.web.field_names_in_messages import page_translator
 from sudare.web.language import LANGUAGES, language_of
 from sudare.web.sessions import Session
-from sudare.web.settings import Role
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ def rendered(request: Request, template: str, session: Session | None, status: i
             notices=[] if session is None else session.taken_notices(),
             navigation=navigation,
             here=request.url.path,
-            may=lambda least: session is not None and _may(session, least),
+            may=lambda least: session is not None and may(session.role, least),
             **values,
         )
     )
-    if session is None or not _may(session, "steward"):
+    if session is None or not may(session.role, "steward"):
         for folder in _table_folders(request):
             text = text.replace(f"{escape(folder)}{os.sep}", "")
     return HTMLResponse(text, status_code=status)
@@ -86,9 +86,3 @@ def _table_folders(request: Request) -> list[str]:
     places = [Path(table.source).absolute() for table in tables if "://" not in table.source]
     folders = {str(parent) for place in places for parent in (place.parent, place.resolve().parent)}
     return sorted((folder for folder in folders if folder != os.sep), key=len, reverse=True)
-
-
-def _may(session: Session, least: Role) -> bool:
-    from sudare.web.settings import ROLES
-
-    return ROLES.index(session.role) >= ROLES.index(least)

@@ -11,7 +11,7 @@ from sudare.requests.catalogue import Field, Kind, epsilon_fields, kind_named
 from sudare.requests.declared_parameters import FieldType
 from sudare.requests.request import Values
 from sudare.schema import Number, Schema
-from sudare.web.visit import Form
+from sudare.web.signed_in_request import Form
 
 PREFIX: Final = "value-"
 Control = Literal["number", "text", "choice", "columns"]

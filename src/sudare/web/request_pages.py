@@ -12,30 +12,31 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sudare.errors import SudareError, UnknownName
+from sudare.languages import Language
 from sudare.parsing import bounded_bytes
 from sudare.privacy.account_balance import Amount
 from sudare.privacy.accounting import decimal_up
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.release import Release
 from sudare.privacy.release_file import LARGEST_FILE_BYTES, parsed, verify_signature
-from sudare.report.privacy_card import card_rows, card_strength
+from sudare.report.privacy_card import Strength, card_rows, card_strength
 from sudare.report.prometheus import Metric
-from sudare.requests import job
+from sudare.requests import approved_request_job as job
 from sudare.requests.catalogue import KINDS, kind_named
 from sudare.requests.expected_error import two_digits
 from sudare.requests.one_click_changes import suggested_changes
 from sudare.requests.price import Price, price_now
 from sudare.requests.request import IDENTITY, Request, Values, Verdict, approval_fault
-from sudare.requests.request_acts import ask, change, decide
-from sudare.requests.request_settings import RequestSettings
+from sudare.requests.request_actions import ask, change, decide
 from sudare.requests.request_store import RequestStore
+from sudare.requests.steward_settings import RequestSettings
 from sudare.web.downloads import download as saved_as
 from sudare.web.page_part import PagePart, Waiting
 from sudare.web.rendering import NavigationItem
 from sudare.web.request_forms import form_fields, values_in
 from sudare.web.request_settings_of_page import request_settings
-from sudare.web.services import Services
-from sudare.web.visit import Visit, page
+from sudare.web.shared_server_state import Services
+from sudare.web.signed_in_request import Visit, page
 
 _REFRESH_SECONDS = 2
 _JOBS = "requests"
@@ -43,12 +44,22 @@ _JOBS = "requests"
 
 @dataclass(frozen=True)
 class ErrorBar:
-    """An expected error as a bar: `share` is its length in per cent of the longest one in its unit."""
+    """An expected error as a bar: `share` is its length in per cent of what the whole bar stands for; None where there is nothing to compare with."""
 
     what: str
     size: float | None
     unit: str
-    share: float
+    whole: float | None
+
+    @property
+    def share(self) -> float | None:
+        """How much of the bar is filled, in per cent."""
+        return None if not self.whole or self.size is None else min(100 * self.size / self.whole, 100.0)
+
+    @property
+    def whole_text(self) -> str:
+        """What the whole bar stands for."""
+        return "" if self.whole is None else f"{self.whole:,.6g}" if self.whole < 1e5 else f"{self.whole:,.0f}"
 
     @property
     def size_text(self) -> str:
@@ -156,14 +167,7 @@ def _priced(settings: RequestSettings, request: Request | None, price: Price | N
 
 
 def _bars(request: Request) -> list[ErrorBar]:
-    expected = request.newest.expected
-    longest = {
-        unit: max(each.size or 0.0 for each in expected if each.unit == unit) for unit in {e.unit for e in expected}
-    }
-    return [
-        ErrorBar(each.what, each.size, each.unit, 100 * (each.size or 0.0) / (longest[each.unit] or 1.0))
-        for each in expected
-    ]
+    return [ErrorBar(each.what, each.size, each.unit, each.whole) for each in request.newest.expected]
 
 
 def _leaving(settings: RequestSettings, request: Request, price: Price) -> Leaving:
@@ -194,7 +198,7 @@ def show_request(visit: Visit) -> Response:
         step=settings.store.progress(request.identity),
         suggested=suggested_changes(request.newest),
         may_approve=_may_approve(visit, request),
-        card=_card(settings, request),
+        card=_card(settings, request, visit.language),
         release_name=job.release_name(request),
         **_priced(settings, request, price),
     )
@@ -208,7 +212,9 @@ def _may_approve(visit: Visit, request: Request) -> bool:
     return visit.is_steward and request.state == "asked" and approval_fault(request, visit.user) is None
 
 
-def _card(settings: RequestSettings, request: Request) -> tuple[Any, list[tuple[str, str]]] | None:
+def _card(
+    settings: RequestSettings, request: Request, language: Language
+) -> tuple[Strength, list[tuple[str, str]]] | None:
     """The privacy card of the release, once there is one."""
     if request.state != "done" or request.outcome is None:
         return None
@@ -216,7 +222,7 @@ def _card(settings: RequestSettings, request: Request) -> tuple[Any, list[tuple[
     if not file.is_file():
         return None
     card = Release.load(file, trusted=[settings.key().public_key()]).card()
-    return card_strength(card), card_rows(card)
+    return card_strength(card), card_rows(card, language)
 
 
 def _release_file(settings: RequestSettings, request: Request) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sudare.requests.request_settings import AskableTable, RequestSettings
+from sudare.requests.steward_settings import AskableTable, RequestSettings
 from sudare.web.settings import PageSettings, TableSettings
 
 

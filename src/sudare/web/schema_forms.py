@@ -13,12 +13,36 @@ from typing import Any, Final
 from sudare.errors import SchemaError
 from sudare.schema import Schema
 from sudare.schema.toml_document import KINDS, MAY_BE_A_QUESTION_MARK, QUESTION, SECTIONS, known_keys, read_column
-from sudare.web.visit import Form
+from sudare.web.signed_in_request import Form
 
-LISTS: Final = ("values", "classes", "bins")
+LISTS: Final = ("values", "classes", "bins", "atoms")
+NUMBER_LISTS: Final = ("bins", "atoms")
 FLAGS: Final = ("whole",)
 NUMBERS: Final = ("low", "high", "centre", "scale")
+# What one kind calls values another calls classes: what was typed is kept where the kind changes.
+_SAME_ANSWERS: Final[Mapping[str, str]] = {"values": "classes", "classes": "values"}
 MOST_COLUMNS: Final = 200
+# What stands before a field, beside its name in the file.
+LABELS: Final[Mapping[str, str]] = {
+    "low": "lowest value",
+    "high": "highest value",
+    "centre": "centre of the encoding",
+    "scale": "scale of the encoding",
+    "values": "answers",
+    "classes": "classes",
+    "bins": "edges of bins",
+    "determined_by": "column that determines it",
+    "atoms": "single values that many rows have",
+    "unit": "unit",
+    "missing": "missing values",
+    "other": "other answers",
+    "first": "first date",
+    "last": "last date",
+    "part": "part of a date",
+    "timezone": "time zone",
+    "format": "how dates are written",
+    "whole": "whole numbers only",
+}
 # What a reader is told below a field.
 HELP: Final[Mapping[str, str]] = {
     "low": "The smallest value that can be, by knowledge of the subject. Smaller ones are clipped to it.",
@@ -41,6 +65,7 @@ class FieldView:
     """One field of a column's form."""
 
     name: str
+    label: str
     text: str
     is_required: bool
     is_list: bool
@@ -100,7 +125,12 @@ def document_in(form: Form, old: Mapping[str, Any]) -> dict[str, Any]:
     if twice is not None:
         raise SchemaError(f"Two columns are called {twice!r}. Nothing was saved.", "Give one of them another name.")
     document = {name: value for name, value in old.items() if name in ("drop",)}
-    return {**document, "columns": dict(columns), **rows_and_target_in(form, old)}
+    person = form.text("person")
+    # Whose row it is needs no answers: a column of that name that still lacks them is the person column alone.
+    declared = {
+        name: facts for name, facts in columns if name != person or not open_questions({"columns": {name: facts}})
+    }
+    return {**document, "columns": declared, **rows_and_target_in(form, old)}
 
 
 def rows_and_target_in(form: Form, old: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,6 +198,7 @@ def _fields(kind: str, section: Mapping[str, Any]) -> list[FieldView]:
     return [
         FieldView(
             name=each.name,
+            label=LABELS[each.name],
             text=_shown(section.get(each.name)),
             is_required=each.default is MISSING,
             is_list=each.name in LISTS,
@@ -197,7 +228,7 @@ def _section(form: Form, place: int) -> dict[str, Any]:
     kind = _kind(form.text(f"kind-{place}"))
     section: dict[str, Any] = {"kind": kind}
     for field in _fields(kind, {}):
-        text = form.text(f"{field.name}-{place}")
+        text = form.text(f"{field.name}-{place}") or form.text(f"{_SAME_ANSWERS.get(field.name, field.name)}-{place}")
         if field.is_flag:
             if text == "yes":
                 section[field.name] = True
@@ -215,9 +246,9 @@ def _kind(text: str) -> str:
 def _value(name: str, kind: str, text: str, are_numbers: bool) -> Any:
     if name in LISTS:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        if {line.lower() for line in lines} <= {"true", "false"} and name != "bins":
+        if {line.lower() for line in lines} <= {"true", "false"} and name not in NUMBER_LISTS:
             return [line.lower() == "true" for line in lines]
-        as_numbers = (name == "bins" and kind == "number") or are_numbers
+        as_numbers = (name in NUMBER_LISTS and kind == "number") or are_numbers
         return [_number(line) if as_numbers else line for line in lines]
     if name in NUMBERS or (name == "missing" and kind == "number"):
         return _number(text)

@@ -19,13 +19,14 @@ from starlette.routing import Route
 from sudare.errors import InvalidParameter, SchemaError, SudareError, UnknownName
 from sudare.files import changed_by_one, read_text, write_atomically
 from sudare.frames import column_types
-from sudare.frames.addresses import is_address
 from sudare.frames.csv_dialects import described_table
 from sudare.frames.schema_validation import schema_report
+from sudare.frames.table_addresses import is_address
 from sudare.parsing import NotParsed, parsed_toml
+from sudare.requests.catalogue import KINDS as KINDS_OF_RELEASES
 from sudare.schema import Schema
 from sudare.schema.toml_document import KINDS, MOST_ENTRIES
-from sudare.web.page_part import PagePart
+from sudare.web.page_part import PagePart, Waiting
 from sudare.web.rendering import NavigationItem
 from sudare.web.schema_forms import (
     ColumnForm,
@@ -38,7 +39,7 @@ from sudare.web.schema_forms import (
     rows_and_target_in,
 )
 from sudare.web.settings import TableSettings
-from sudare.web.visit import Form, Visit, page
+from sudare.web.signed_in_request import Form, Visit, page
 
 SUFFIX: Final = ".toml"
 # Also what a form may have: 200 columns of a few fields.
@@ -156,6 +157,21 @@ def check_schema(visit: Visit) -> Response:
     )
 
 
+def _waiting(visit: Visit) -> list[Waiting]:
+    """Tables without a schema, and schemas of tables that are still drafts: nothing can be asked about them."""
+    if not visit.is_steward:
+        return []
+    files, found = _files(visit), []
+    for table in visit.services.settings.tables.values():
+        if table.schema not in files:
+            told = f"Table '{table.name}' has no schema yet: nothing can be asked about it."
+            found.append(Waiting(told, "/schemas", button="Begin its schema", fields=(("table", table.name),)))
+        elif all_problems(_document(_text_of(files[table.schema]))):
+            told = f"The schema of table '{table.name}' is a draft: nothing can be asked about it."
+            found.append(Waiting(told, schema_path(table.schema)))
+    return found
+
+
 def schema_path(name: str) -> str:
     """Where a schema is shown."""
     return f"/schemas/{quote(name, safe='')}"
@@ -186,6 +202,7 @@ def _shown(
         problems=all_problems(document) if document else [_problem_of(text)],
         forms=column_forms(document) if forms is None else forms,
         kinds=list(KINDS),
+        releases=KINDS_OF_RELEASES,
         target=str(target.get("column", "")) if isinstance(target, Mapping) else "",
         person=person if isinstance(person, Mapping) else {},
         tables=list(visit.services.settings.tables.values()),
@@ -283,4 +300,5 @@ PART = PagePart(
         Route("/schemas/{name}/check", check_schema, methods=["POST"]),
     ],
     navigation=[NavigationItem("/schemas", "Schemas")],
+    waiting=_waiting,
 )

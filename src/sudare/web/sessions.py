@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from sudare.requests.users import Role
 from sudare.web.secret_tokens import new_secret, new_token
-from sudare.web.settings import Role
 
 TOKEN_SECONDS: Final = 600.0
 IDLE_SECONDS: Final = 2 * 3600.0
@@ -29,9 +29,11 @@ MOST_GUESSES: Final = 5
 GUESS_SECONDS: Final = 300.0
 # So many pairs of address and name are counted: more than can be compared in GUESS_SECONDS.
 MOST_COUNTED: Final = 20_000
-# So many passwords wait at once to be compared, from one place and in all: fewer than the server has requests under way.
+# So many passwords wait at once to be compared, from one place and in all; beyond that the first one of each further place, up to so many places.
+# All together are fewer than the server has requests under way.
 MOST_WAITING_OF_A_PLACE: Final = 50
 MOST_WAITING: Final = 200
+MOST_WAITING_PLACES: Final = 200
 
 Clock = Callable[[], float]
 
@@ -132,7 +134,10 @@ class Sessions:
             # The one that was used last is last.
             self._guesses[key] = guesses
             while len(self._guesses) > MOST_COUNTED:
-                del self._guesses[next(iter(self._guesses))]
+                # A count that keeps somebody out now is not forgotten; where all do, the new one is, and may not guess.
+                forgotten = next((each for each, past in self._guesses.items() if not _is_full(past, now)), key)
+                del self._guesses[forgotten]
+                is_allowed = is_allowed and forgotten != key
             return is_allowed
 
     def forget_guesses(self, address: str, name: str, browser: str = "") -> None:
@@ -143,9 +148,11 @@ class Sessions:
     @contextlib.contextmanager
     def place_to_wait(self, address: str, name: str, browser: str = "") -> Iterator[bool]:
         """Whether another password from there may wait to be compared. Those who hang up still wait, and would take the place of everybody."""
-        place = self._place(address, name, browser)
+        place = self.place(address, name, browser)
         with self._lock:
-            is_free = self._waiting[place] < MOST_WAITING_OF_A_PLACE and self._waiting.total() < MOST_WAITING
+            waiting = self._waiting[place]
+            is_first = waiting == 0 and sum(count > 0 for count in self._waiting.values()) < MOST_WAITING_PLACES
+            is_free = is_first or (waiting < MOST_WAITING_OF_A_PLACE and self._waiting.total() < MOST_WAITING)
             self._waiting[place] += is_free
         try:
             yield is_free
@@ -161,9 +168,9 @@ class Sessions:
         return f"{number}.{self._browser_mark(number, name)}"
 
     def _counted_as(self, address: str, name: str, browser: str) -> str:
-        return _key(f"{self._place(address, name, browser)} {name}")
+        return _key(f"{self.place(address, name, browser)} {name}")
 
-    def _place(self, address: str, name: str, browser: str) -> str:
+    def place(self, address: str, name: str, browser: str) -> str:
         """The browser, where this name has signed in from it; else the address."""
         number, _, mark = browser.partition(".")
         is_known = hmac.compare_digest(mark.encode("utf-8", "replace"), self._browser_mark(number, name).encode())
@@ -183,6 +190,11 @@ class Sessions:
     def _forget_ended(self, now: float) -> None:
         for key in [key for key, session in self._sessions.items() if _has_ended(session, now)]:
             del self._sessions[key]
+
+
+def _is_full(guesses: deque[float], now: float) -> bool:
+    """Whether these are all guesses that may be made at present."""
+    return len(guesses) >= MOST_GUESSES and guesses[0] >= now - GUESS_SECONDS
 
 
 def _has_ended(session: Session, now: float) -> bool:

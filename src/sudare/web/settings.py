@@ -7,19 +7,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from sudare.errors import InvalidParameter
 from sudare.files import read_private, read_text
 from sudare.parsing import NotParsed, parsed_toml
 from sudare.privacy.guarantee import checked_delta, checked_epsilon
+from sudare.requests.users import ROLES, User
 from sudare.safe_text import name_fault
 from sudare.web.passwords import is_password_hash
-
-Role = Literal["viewer", "analyst", "steward"]
-# Each may do what those before it may.
-ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 DEFAULT_PORT: Final = 8177
 USER_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -70,15 +67,6 @@ class TableSettings:
     budget_delta: float = 0.0
     # Whether a request may be run when the table is another one than when it was priced.
     may_change: bool = False
-
-
-@dataclass(frozen=True)
-class User:
-    """Somebody who signs in with a password. `password` is what `sudare page password` printed."""
-
-    name: str
-    role: Role
-    password: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -150,7 +138,7 @@ def is_loopback(host: str) -> bool:
 
 
 def read_settings(path: Path, **changes: Any) -> PageSettings:
-    """The settings in a file, with some of them changed. Paths in the file begin at its own folder."""
+    """The settings in a file, with some of them changed. Paths in the file, and those it leaves out, begin at its own folder."""
     text = read_text(path, "The page's settings")
     try:
         document = parsed_toml(text)
@@ -171,13 +159,14 @@ def read_settings(path: Path, **changes: Any) -> PageSettings:
 def settings_values(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The fields of `PageSettings` that a document names. Raise InvalidParameter where it says something unknown."""
     _check_keys(document, _TOP_KEYS, "The settings")
-    values: dict[str, Any] = {}
+    ledger = _text(document.get("ledger", PageSettings.ledger), "ledger")
+    values: dict[str, Any] = {
+        "ledger": ledger if "://" in ledger else str(folder / ledger),
+        **{name: folder / getattr(PageSettings, name) for name in ("releases", "schemas", "requests")},
+    }
     for name in ("releases", "schemas", "requests", "signing_key", "passphrase_file", "member"):
         if name in document:
             values[name] = folder / _text(document[name], name)
-    if "ledger" in document:
-        ledger = _text(document["ledger"], "ledger")
-        values["ledger"] = ledger if "://" in ledger else str(folder / ledger)
     if "trusted_keys" in document:
         values["trusted_keys"] = tuple(
             folder / _text(each, "trusted_keys") for each in _list(document["trusted_keys"], "trusted_keys")

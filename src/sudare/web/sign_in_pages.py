@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 
-import anyio.to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -16,8 +15,8 @@ from sudare.web.page_part import PagePart
 from sudare.web.passwords import is_password
 from sudare.web.rendering import rendered
 from sudare.web.secret_tokens import new_token
-from sudare.web.services import Services, services_of
-from sudare.web.visit import FORM_TOKEN, Visit, check_form, page, read_form, refusal
+from sudare.web.shared_server_state import Services, services_of
+from sudare.web.signed_in_request import FORM_TOKEN, Visit, check_form, page, read_form, refusal
 
 FORM_COOKIE = "sudare_form"
 # Of a browser from which somebody has signed in: guesses of others at its address do not keep it out.
@@ -68,9 +67,10 @@ async def _sign_in_by_password(request: Request, services: Services) -> Response
         if not services.sessions.count_guess(address, name, browser):
             services.log.write("sign-in-refused", kind="guesses")
             return _form(request, services, 429, "guesses")
-        is_right = await anyio.to_thread.run_sync(
-            is_password, password, None if user is None else user.password, limiter=services.comparing
-        )
+        place = services.sessions.place(address, name, browser)
+        is_right = await services.comparing.run(
+            place, is_password, password, None if user is None else user.password
+        )  # fmt: skip
     if not is_right or user is None:
         services.log.write("sign-in-refused", kind="password")
         return _form(request, services, 403, "password")

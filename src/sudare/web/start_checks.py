@@ -28,11 +28,12 @@ def check_keys(settings: PageSettings) -> None:
 
 
 def table_problems(settings: PageSettings) -> dict[str, SudareError]:
-    """By table, why it cannot be read now. The page is served all the same: a table may be on its way."""
+    """By table, why it or its schema cannot be read now. The page is served all the same: a table may be on its way, and a schema is written there."""
     found: dict[str, SudareError] = {}
     for name, table in request_settings(settings).tables.items():
         try:
             source(table.data()).state()
+            table.schema()
         except SudareError as error:
             found[name] = error
     return found

@@ -643,3 +643,21 @@ def test_a_relay_that_cannot_collect_is_refused_with_the_reason() -> None:
     everyone = Agreement.from_dict(relayed(threshold=3))
     with pytest.raises(AgreementError, match=r"`sums\.collector`.*has no collector"):
         everyone.check_complete()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("hidden_layer_sizes", [width]) for width in (True, "a", 0, -5, 2.5, 2**16 + 1)),
+        ("hidden_layer_sizes", [8] * 21),
+        ("encoding", "nonsense"),
+        ("encoding", 5),
+    ],
+)
+def test_a_network_that_cannot_be_trained_together_cannot_be_signed(name: str, value: Any) -> None:
+    task = {"kind": "learning", "method": "network", "epsilon": 1.0, "delta": 1e-6}
+    task["parameters"] = {"hidden_layer_sizes": [2**16, 1], "encoding": "scaled"}
+    Agreement.from_dict(changed("tasks", "risk", to=task)).check_complete()
+    task["parameters"] |= {name: value}
+    with pytest.raises(AgreementError, match=rf"tasks\.risk\.parameters\.{name}"):
+        Agreement.from_dict(changed("tasks", "risk", to=task)).check_complete()

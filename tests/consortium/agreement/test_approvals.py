@@ -10,6 +10,7 @@ import pytest
 
 from sudare.consortium import Agreement, Approvals, permit, required
 from sudare.consortium.agreement.approvals import parsed_event
+from sudare.consortium.task_review import task_values
 from sudare.errors import AgreementError, ConsortiumError, InvalidParameter, NotApproved
 from sudare.privacy.account_balance import Amount
 from tests.consortium.documents import DOCUMENT, MEMBER, member_in
@@ -183,3 +184,16 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "approvals").write_text("a file where a folder should be")
     with pytest.raises(ConsortiumError, match="cannot be written"):
         Approvals(tmp_path).decide(AGREEMENT, RISK, "approved", "")
+
+
+def test_a_denial_counts_where_no_approval_is_needed(tmp_path: Path) -> None:
+    member = member_in(tmp_path, MEMBER + '\n[policy]\napproval = ["models"]\n')
+    approvals = Approvals(member.state_folder)
+    permit(member, AGREEMENT, RISK)
+    approvals.decide(AGREEMENT, RISK, "denied", "the board forbids it")
+    with pytest.raises(NotApproved, match="the board forbids it"):
+        permit(member, AGREEMENT, RISK)
+    assert task_values(member, AGREEMENT, "risk")["state"] == "denied"
+    approvals.decide(AGREEMENT, RISK, "approved", "it allows it again")
+    permit(member, AGREEMENT, RISK)
+    assert task_values(member, AGREEMENT, "risk")["state"] == "not needed"

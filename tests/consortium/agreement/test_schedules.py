@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 
-from sudare.consortium import Agreement, LearningTask
+from sudare.consortium import Agreement, LearningTask, Member
 from sudare.consortium.agreement.amendments import Amendment, amended
-from sudare.consortium.agreement.membership import schedule_from_words
+from sudare.consortium.agreement.approvals import Approvals, is_paid_in_another_version, permit
+from sudare.consortium.agreement.consortium_setup_steps import schedule_from_words
 from sudare.consortium.agreement.schedules import Schedule
-from sudare.consortium.node_request_files import ask_running_node
+from sudare.consortium.node import Node
+from sudare.consortium.node_control_files import ask_running_node
 from sudare.consortium.sum_terms import schedule_lines, schedule_values
-from sudare.errors import AgreementError, SudareError, TaskStopped
+from sudare.consortium.task_review import decide_task
+from sudare.consortium.tasks.task_account import mark_of
+from sudare.errors import AgreementError, NotApproved, SudareError, TaskStopped
 from sudare.privacy import Guarantee
+from sudare.privacy.account_balance import Amount
 from sudare.privacy.accounting import pure_cost
 from tests.consortium.clinics import IDENTITIES, NAMES, founded, node_of, patients
 from tests.consortium.documents import DOCUMENT, agreement_of, signed_by_all, three_identities
@@ -80,6 +85,18 @@ def test_what_a_year_costs_is_told() -> None:
     assert schedule_from_words("monthly task=scale every=month first=2026-12-01 runs=6") == scheduled().schedules[0]
 
 
+def test_the_price_of_a_schedule_is_what_its_runs_are_charged() -> None:
+    """A promise for added or removed records costs twice on the accounts that members open."""
+    keys = three_identities()
+    counts = {"kind": "models", "learner": "PrivateHistogram", "epsilon": 0.1, "delta": 0.0}
+    counts["parameters"] = {"neighbours": "add-remove"}
+    tasks = {**DOCUMENT["tasks"], "counts": counts}
+    weekly = {"task": "counts", "every": "week", "first": "2026-12-01", "runs": 4}
+    agreement = agreement_of(keys, tasks=tasks, schedules={"weekly": weekly})
+    (values,) = schedule_values(agreement)
+    assert (values["epsilon"], values["year_epsilon"]) == (0.8, 0.8)
+
+
 def test_versions_change_schedules() -> None:
     keys = three_identities()
     first = agreement_of(keys, schedules={"monthly": MONTHLY})
@@ -125,3 +142,154 @@ def test_a_snapshot_in_the_same_place_is_the_same_source_and_one_elsewhere_is_re
         elsewhere.account(agreement)
     other = replace(elsewhere, account_name="east-december")
     assert other.account(agreement).spent().epsilon == 0.0
+
+
+def daily(folder: Path, approval: str = "learning") -> Member:
+    """East, under an agreement with a task of ε = 0.5 on three days."""
+    member = founded(folder, LearningTask("risk", "one-sum", 0.5), approval=frozenset({approval}))[0]
+    save_signed(member, replace(member.agreement(), schedules=(Schedule("daily", "risk", "day", "2026-12-01", 3),)))
+    return member
+
+
+def save_signed(member: Member, agreement: Agreement) -> None:
+    agreement.save(member.agreement_path)
+    signed_by_all(agreement, {name: IDENTITIES[name] for name in NAMES}).save(member.agreement_path)
+
+
+def test_one_decision_is_for_all_runs_until_another_one_and_one_about_a_run_goes_before_it(tmp_path: Path) -> None:
+    member = daily(tmp_path)
+    agreement, approvals = member.agreement(), Approvals(member.state_folder)
+    first, second, third = (agreement.task(name) for name in agreement.schedules[0].run_names)
+    with pytest.raises(NotApproved, match="waits for the steward"):
+        permit(member, agreement, first)
+    assert decide_task(member, "daily", "approved", "as agreed", dry_run=True).runs == 3
+    assert approvals.state(agreement, second).state == "none"
+    decided = decide_task(member, "daily", "approved", "as agreed")
+    assert (decided.runs, decided.cost.epsilon, decided.before) == (3, 0.5, "none")
+    assert [permit(member, agreement, task).epsilon for task in (first, second, third)] == [0.5] * 3
+    decide_task(member, second.name, "denied", "holiday")
+    with pytest.raises(NotApproved, match="holiday"):
+        permit(member, agreement, second)
+    decide_task(member, "daily", "denied", "enough")
+    for task in (first, third):
+        with pytest.raises(NotApproved, match="enough"):
+            permit(member, agreement, task)
+    decide_task(member, third.name, "approved", "this one")
+    assert permit(member, agreement, third).epsilon == 0.5
+    assert [each.state for each in approvals.history() if each.task == "daily"] == ["approved", "denied"]
+    # The task that the schedule repeats is not one of its runs, nor is what another agreement calls so.
+    assert approvals.state(agreement, agreement.task("risk")).state == "none"
+    other = replace(agreement, schedules=(Schedule("daily", "risk", "day", "2026-12-01", 4),))
+    assert approvals.state(other, other.task(first.name)).state == "none"
+
+
+def test_a_decision_about_a_schedule_is_for_what_a_run_cost_then(tmp_path: Path) -> None:
+    member = daily(tmp_path)
+    agreement = member.agreement()
+    Approvals(member.state_folder).decide(agreement, agreement.schedules[0], "approved", "", cost=Amount(0.4, 0.0))
+    with pytest.raises(NotApproved, match="approved"):
+        permit(member, agreement, agreement.task("risk-2026-12-01"))
+
+
+@pytest.mark.parametrize(
+    ("day", "expected"),
+    [("2026-11-30", "early"), ("2026-12-01", "now"), ("2026-12-02", "now"), ("2026-12-03", "over")],
+)
+def test_a_run_is_begun_neither_before_its_day_nor_after_its_time(day: str, expected: str) -> None:
+    schedule = Schedule("daily", "risk", "day", "2026-12-01", 3)
+    assert schedule.time_of("risk-2026-12-01", datetime.date.fromisoformat(day)) == expected
+
+
+def test_a_member_that_asks_for_all_runs_at_once_gets_none_of_them(tmp_path: Path) -> None:
+    """All of them would be of the records of one day, and would hold back the next version of the agreement."""
+    member = daily(tmp_path, "models")
+    node = node_of(member, LocalHub())
+    node.today = lambda: datetime.date(2026, 12, 3)
+    for name in node.agreement.run_names:
+        node.dispatcher._note_asked("west", name)
+    node._poll(stay=False)
+    # Of the first the time is over: it is denied. The second and the third are begun; there is no fourth.
+    states = {name: run.state for name, run in node.task_runs.items()}
+    assert states["risk-2026-12-01"] == "denied"
+    assert states["risk-2026-12-02"] == states["risk-2026-12-03"] == "preparing"
+    node = node_of(member, LocalHub())
+    node.today = lambda: datetime.date(2026, 11, 30)
+    for name in node.agreement.run_names:
+        node.dispatcher._note_asked("west", name)
+    node._poll(stay=False)
+    assert node.task_runs == {}
+
+
+def test_a_new_version_repeats_no_run_that_was_paid_for(tmp_path: Path) -> None:
+    member = daily(tmp_path, "models")
+    agreement, name = member.agreement(), "risk-2026-12-01"
+    member.account(agreement).charge(Guarantee(0.5), pure_cost(0.5), "a sum", f"{mark_of(agreement, name)}, run 1")
+    assert not is_paid_in_another_version(member, agreement, agreement.task(name))
+    following = amended(agreement, member.statements(), Amendment())
+    save_signed(member, following)
+    assert is_paid_in_another_version(member, following, following.task(name))
+    node = node_of(member, LocalHub())
+    node.today = lambda: datetime.date(2026, 12, 1)
+    node._poll(stay=True)
+    assert node.task_runs == {}
+    with pytest.raises(NotApproved, match="another version"):
+        permit(member, following, following.task(name))
+    assert permit(member, following, following.task("risk-2026-12-02")).epsilon == 0.5
+    # What is no run of a schedule is another task in another version, as before.
+    assert permit(member, following, following.task("risk")).epsilon == 0.5
+
+
+def test_a_schedule_that_needs_no_approval_is_denied_all_the_same(tmp_path: Path) -> None:
+    member = daily(tmp_path, "models")
+    agreement = member.agreement()
+    run = agreement.task("risk-2026-12-01")
+    assert permit(member, agreement, run).epsilon == 0.5
+    decide_task(member, "daily", "denied", "never")
+    with pytest.raises(NotApproved, match="never"):
+        permit(member, agreement, run)
+    assert permit(member, agreement, agreement.task("risk")).epsilon == 0.5
+
+
+def look(member: Member, day: datetime.date, node: Node | None = None) -> Node:
+    """A node, or a new one, that has looked once on this day and written what it knows."""
+    found = node_of(member, LocalHub()) if node is None else node
+    found.today = lambda: day
+    found._looked_at = float("-inf")
+    found._poll(stay=True)
+    return found
+
+
+def test_a_run_that_was_cancelled_does_not_come_back_by_itself(tmp_path: Path) -> None:
+    member, name = daily(tmp_path), "risk-2026-12-01"
+    save_signed(member, replace(member.agreement(), schedules=(Schedule("m", "risk", "month", "2026-12-01", 2),)))
+    first, second = datetime.date(2026, 12, 1), datetime.date(2026, 12, 2)
+    node = look(member, first)
+    ask_running_node(member, name, cancel=True)
+    assert look(member, second, node).task_runs[name].state == "failed"
+    assert look(member, first, node).task_runs[name].state == "failed"
+    node._write_states(is_running=False)
+    again = look(member, second)
+    assert again.task_runs == {}
+    ask_running_node(member, name)
+    assert look(member, second, again).task_runs[name].state == "waits for the steward"
+
+
+def test_a_clock_that_jumps_loses_no_run(tmp_path: Path) -> None:
+    member, name = daily(tmp_path), "risk-2026-12-01"
+    right, wrong = datetime.date(2026, 12, 1), datetime.date(2027, 12, 1)
+    node = look(member, wrong, look(member, right))
+    assert node.task_runs[name].state == "denied"
+    assert look(member, right, node).task_runs[name].state == "waits for the steward"
+    look(member, wrong, node)._write_states(is_running=False)
+    assert look(member, right).task_runs[name].state == "waits for the steward"
+
+
+def test_a_task_with_the_name_of_a_run_is_refused() -> None:
+    declared = {**DOCUMENT["tasks"], "scale-2027-01-01": DOCUMENT["tasks"]["scale"]}
+    with pytest.raises(AgreementError, match="name of a run"):
+        Agreement.from_dict({**DOCUMENT, "tasks": declared, "schedules": {"monthly": MONTHLY}})
+    keys = three_identities()
+    first = agreement_of(keys, schedules={"monthly": MONTHLY})
+    task = LearningTask("scale-2027-01-01", "one-sum", 0.001)
+    with pytest.raises(AgreementError, match="name of a run"):
+        amended(first, signed_by_all(first, keys), Amendment(tasks=(task,)))

@@ -377,3 +377,11 @@ def test_the_relay_s_key_is_revoked_by_itself_or_by_members_and_revokes_nobody()
 def test_a_member_that_takes_the_relay_s_key_stands_for_nobody() -> None:
     statements = with_(SIGNED_RELAYED, rotations=(Rotation.made(NORTH, RELAY),))
     assert signature_status(RELAYED, statements).revoked == ("north", "relay")
+
+
+def test_a_revocation_that_no_member_signed_is_not_merged() -> None:
+    newcomer, rotated = Identity.generated(), Identity.generated()
+    rotation = Rotation.made(EAST, rotated)
+    for signer, is_kept in ((STRANGER, False), (newcomer, True), (WEST, True), (rotated, True)):
+        given = Statements(rotations=(rotation,), revocations=(revocation_of(newcomer, signer),))
+        assert bool(SIGNED.merged(given, AGREEMENT).revocations) == is_kept

@@ -17,6 +17,7 @@ from sudare.consortium.network.presence_announcements import (
     announcement,
     has_possible_size,
     heard,
+    named_tags,
     tag_of,
     view_of,
 )
@@ -360,3 +361,11 @@ def test_a_starved_process_takes_nobody_for_gone_and_sends_nothing_again_for_it(
 
 def test_tags_are_the_beginnings_of_lives() -> None:
     assert tag_of(LIFE) == LIFE[:8]
+
+
+def test_of_more_lives_than_a_hello_can_name_each_is_named_in_turn() -> None:
+    lives = [number.to_bytes(16, "big")[::-1] for number in range(5000)]
+    hellos = [named_tags(lives, number) for number in range(4)]
+    assert all(len(each) <= 2048 and each == sorted(set(each)) for each in hellos)
+    assert set().union(*map(set, hellos)) == set(map(tag_of, lives))
+    assert named_tags(lives[:2048], 3) == sorted(map(tag_of, lives[:2048]))

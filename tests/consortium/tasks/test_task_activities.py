@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sudare.consortium.network.message_dispatch import Activity, MessageDispatcher, drive, settle
 from sudare.consortium.network.session import Session
 from sudare.consortium.tasks.checkpoints import CheckpointStore
-from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Timeouts
+from sudare.consortium.tasks.sum_script_runner import SumGroup, SumRunner, Timeouts
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.training import trained
 from sudare.errors import InvalidParameter

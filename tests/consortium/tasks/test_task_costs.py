@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from sudare.consortium import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
+from sudare.consortium import Agreement, CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
 from sudare.consortium.tasks.definitions import check_parameters
 from sudare.consortium.tasks.task_activities import learning_terms
-from sudare.consortium.tasks.task_costs import dictionary_of, learner_of, promise_of
+from sudare.consortium.tasks.task_costs import check_plannable, dictionary_of, learner_of, promise_of
 from sudare.consortium.tasks.task_defaults import DICTIONARY_DEFAULTS, LEARNER_DEFAULTS, LEARNING_DEFAULTS
 from sudare.dictionary import PatternDictionary
 from sudare.errors import AgreementError, InvalidParameter
@@ -245,3 +245,19 @@ def test_bounds_that_do_not_suit_a_private_dictionary_are_refused_before_anybody
     else:
         with pytest.raises(InvalidParameter, match=message):
             promise_of(task, schema, lambda: 100)
+
+
+@pytest.mark.parametrize(
+    ("layers", "fits"),
+    [((1000, 1000), True), ((4096, 4096), False), ((2**16, 2**16), False), ((2**16, 200), True), ((2**16, 300), False)],
+)
+def test_layers_that_are_too_large_together_are_refused_before_anybody_signs(
+    layers: tuple[int, ...], fits: bool
+) -> None:
+    task = LearningTask("risk", "network", 1.0, 1e-6, parameters={"hidden_layer_sizes": layers})
+    agreement = Agreement("clinics", SCHEMA, tasks=(task,))
+    if fits:
+        check_plannable(agreement)
+    else:
+        with pytest.raises(AgreementError, match=r"tasks\.risk.*more than 2²⁴ weights"):
+            check_plannable(agreement)

@@ -60,9 +60,9 @@ def test_models_of_another_interpreter_are_aggregated_on_the_same_data():
 def test_coefficients_are_those_of_every_repetition_epsilon_and_member():
     tasks = [DEAL(np.random.default_rng(seed)) for seed in (1, 2)]
     rows, labels = np.stack([task.rows for task in tasks]), np.stack([task.labels for task in tasks])
-    found = logistic_coefficients(sys.executable, rows, labels, (1.0, 3.0, 5.0), 20 * 0.02, 0)
-    assert found.shape == (2, 3, 4, 10)
-    np.testing.assert_allclose(found[1, 2, 3], 5 * (rows[1, 3] * labels[1, 3][:, None]).mean(axis=0))
+    found = logistic_coefficients(sys.executable, rows, labels, (1.0, 3.0, 5.0), [2.5], 0)
+    assert found.shape == (2, 3, 1, 4, 10)
+    np.testing.assert_allclose(found[1, 2, 0, 3], 5 * (rows[1, 3] * labels[1, 3][:, None]).mean(axis=0))
 
 
 def test_without_an_interpreter_it_is_left_out(monkeypatch):

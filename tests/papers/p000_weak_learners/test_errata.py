@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 
-from sudare.experts.weights import LOGISTIC_TEMPERATURE, gibbs_weights, logistic_losses, mirror_average
+from sudare.experts.gibbs_weights import LOGISTIC_TEMPERATURE, gibbs_weights, logistic_losses, mirror_average
 from sudare.linear.losses import Logistic
 from sudare.linear.noise_calibration import pure_rate
 from sudare.papers.p000_weak_learners import (
@@ -66,11 +66,16 @@ def test_the_determinant_needs_no_square_and_joint_slack_less_still():
     assert 2 * pure_rate(exact(0.1), 1.0, 10.0, Logistic()) == pytest.approx(0.0930, abs=1e-4)
 
 
-def test_condition_19_needs_scores_within_one_and_the_experiment_exceeds_them(task):
-    """φ'²/φ'' = e^z, so β = 3 covers |z| ≤ log 3; private models at ε = 0.1 score many rows beyond."""
+def test_theorem_3_1_needs_scores_within_one_and_the_experiment_exceeds_them(task):
+    """φ'²/φ'' = e^z is at most e < 3 on the |z| ≤ 1 of (19), and β = 3 covers |z| ≤ log 3; private models at ε = 0.1 score many rows beyond."""
+
+    def least_beta(score):
+        slope = 1 / (1 + math.exp(-score))
+        return slope**2 / (slope * (1 - slope))
+
+    assert max(map(least_beta, np.linspace(-1, 1, 101))) == pytest.approx(math.e)
     for largest in (1.0, 2.0, 5.0):
-        slope = 1 / (1 + math.exp(-largest))
-        assert slope**2 / (slope * (1 - slope)) == pytest.approx(math.exp(largest))
+        assert least_beta(largest) == pytest.approx(math.exp(largest))
     messages = simulated_members.chaudhuri_messages(task, 0.1, np.random.default_rng(0))
     scores = np.einsum("kti,mi->ktm", task.rows[:5], messages)
     assert np.mean(np.abs(scores) > math.log(3)) > 0.3

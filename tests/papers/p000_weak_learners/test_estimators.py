@@ -68,10 +68,36 @@ def test_parameters_are_those_of_the_functions():
 
 def test_computed_epsilons():
     X, y = made_up(50)
-    assert ObjectivePerturbationClassifier(1.0).fit(X, y).computed_epsilon_ == pytest.approx(1.2013, abs=1e-3)
-    assert ChaudhuriClassifier(1.0).fit(X, y).computed_epsilon_ < 0.7
-    assert ChaudhuriClassifier(1.0, method="output").fit(X, y).computed_epsilon_ == 1.0
-    assert GradientDescentClassifier(1.0).fit(X, y).computed_epsilon_ < 0.1
+
+    def computed(model):
+        return model.set_params(classes=["no", "yes"]).fit(X, y).computed_epsilon_
+
+    assert computed(ObjectivePerturbationClassifier(1.0)) == pytest.approx(1.2013, abs=1e-3)
+    assert computed(ChaudhuriClassifier(1.0)) < 0.7
+    assert computed(ChaudhuriClassifier(1.0, method="output")) == 1.0
+    assert computed(GradientDescentClassifier(1.0)) < 0.1
+
+
+@pytest.mark.parametrize("learner", [ObjectivePerturbationClassifier, ChaudhuriClassifier, GradientDescentClassifier])
+def test_nothing_is_promised_where_classes_were_learned(learner):
+    """Two tables that differ in one record give different `classes_` with certainty."""
+    X = np.eye(4) / 2
+    one, other = ["no", "no", "no", "flu"], ["no", "no", "no", "hiv"]
+    learned = [learner(0.1, random_state=0).fit(X, y) for y in (one, other)]
+    assert set(learned[0].classes_) != set(learned[1].classes_)
+    assert [model.computed_epsilon_ for model in learned] == [np.inf, np.inf]
+    declared = learner(0.1, classes=["no", "flu"], random_state=0)
+    for y in (one, ["no"] * 4):
+        assert list(declared.fit(X, y).classes_) == ["no", "flu"]
+        assert np.isfinite(declared.computed_epsilon_)
+        assert set(declared.predict(X)) <= {"no", "flu"}
+    with pytest.raises(DataError, match="not among the declared classes"):
+        declared.fit(X, other)
+    with pytest.raises(DataError, match="binary"):
+        declared.set_params(classes=["no", "flu", "hiv"]).fit(X, other)
+    swapped = learner(5.0, classes=["yes", "no"], random_state=0).fit(X, ["no", "yes", "no", "yes"])
+    usual = learner(5.0, classes=["no", "yes"], random_state=0).fit(X, ["yes", "no", "yes", "no"])
+    np.testing.assert_array_equal(swapped.coef_, usual.coef_)
 
 
 def test_they_are_experts_for_mirror_averaging():
@@ -92,6 +118,10 @@ def test_wrong_parameters_and_labels_are_refused():
         GradientDescentClassifier(1.0, noise="none"),
         GradientDescentClassifier(1.0, loss="squared"),
         ObjectivePerturbationClassifier(1.0, extra_penalty=0.1),
+        ObjectivePerturbationClassifier(1.0, 1.0),
+        GradientDescentClassifier(1.0, 0.0),
+        GradientDescentClassifier(1.0, radius=0.0),
+        ChaudhuriClassifier(1.0, regularization=0.0),
     ):
         with pytest.raises(InvalidParameter):
             wrong.fit(X, y)

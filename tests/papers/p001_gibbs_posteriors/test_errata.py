@@ -90,6 +90,25 @@ def test_the_posterior_mean_of_section_4_2_has_a_sign():
     assert found.mean < 0
 
 
+def test_the_prior_of_assumption_7_multiplies():
+    """By quadrature: with a normal prior in the exponent as printed, −log π̄, the density grows without end where nβ < 1/τ²."""
+    records, beta, axis = np.array([0.3]), 0.5, np.linspace(-30, 30, 60_001)
+    losses, log_prior = beta * ((axis[:, np.newaxis] - records) ** 2).sum(axis=1) / 2, -(axis**2) / 2
+    right = np.exp(-losses + log_prior)
+    variance = right @ axis**2 / right.sum() - (right @ axis / right.sum()) ** 2
+    assert normal_posterior(records, beta).variance == pytest.approx(variance)
+    printed = -losses - log_prior
+    assert printed[-1] > printed[len(axis) * 3 // 4] > printed[len(axis) // 2]
+
+
+def test_the_energy_of_theorem_3_has_a_minus():
+    """With H = Σ log p the Gibbs map prefers what makes the records unlikely; (9) does not."""
+    likelihood = np.array([0.1, 0.4])
+    right, printed = (gibbs_map(1.0, sign * np.log(likelihood), [1.0, 1.0]) for sign in (-1, 1))
+    np.testing.assert_allclose(right, likelihood / likelihood.sum())
+    assert printed[0] > printed[1]
+
+
 def test_the_gibbs_map_prefers_small_values():
     law = gibbs_map(2.0, [0.0, 1.0, 3.0], [1.0, 1.0, 1.0])
     assert law[0] > law[1] > law[2]
@@ -109,7 +128,9 @@ def test_at_the_printed_beta_a_constant_column_costs_more_than_delta():
     """Eq. 27 with R instead of √(R² + 1): at R = 0.1 and ε = 1 the profile of rows with their constant column is far above δ."""
     z = np.array([[0.1], [-0.1]] * 50)
     y = [1, -1] * 50
-    printed = GibbsPosteriorClassifier(1.0, 1e-5, lam=10.0, R=0.1, random_state=0).fit(z, y)
-    tight = GibbsPosteriorClassifier(1.0, 1e-5, lam=10.0, R=0.1, temperature="tight", random_state=0).fit(z, y)
+    printed = GibbsPosteriorClassifier(1.0, 1e-5, lam=10.0, R=0.1, classes=[-1, 1], random_state=0).fit(z, y)
+    tight = GibbsPosteriorClassifier(
+        1.0, 1e-5, lam=10.0, R=0.1, temperature="tight", classes=[-1, 1], random_state=0
+    ).fit(z, y)
     assert printed.delta_ > 1e-2
     assert 0.9e-5 < tight.delta_ <= 1e-5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,6 +89,17 @@ def test_corollary_10_one_is_refused_where_it_is_false() -> None:
     assert math.exp(-6 / 4) == pytest.approx(0.223, abs=5e-4)
     with pytest.raises(InvalidParameter, match="false"):
         corollary_10_one_beta(5.0, 1.0, 1.0)
+
+
+def test_corollary_10_one_is_false_for_losses_that_are_never_negative_too() -> None:
+    """log(1 + e^{xθ + 20}) for x = ±1 instead of xθ, under a standard normal prior: δ by quadrature."""
+    theta, step = np.linspace(-25.0, 25.0, 200_001, retstep=True)
+    beta = math.sqrt(10.0) / 2
+    one, other = (np.exp(20 * beta - beta * np.logaddexp(0, x * theta + 20) - theta**2 / 2) for x in (1, -1))
+    one, other = one / (one.sum() * step), other / (other.sum() * step)
+    delta = float(np.maximum(one - math.exp(5.0) * other, 0).sum() * step)
+    assert delta == pytest.approx(gaussian_delta(math.sqrt(10.0), 5.0), abs=1e-4)
+    assert delta > math.exp(-6 / 4)
 
 
 def test_tight_on_linear_losses() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sudare.errors import InvalidParameter
+from sudare.errors import DataError, InvalidParameter
 from sudare.papers.p001_gibbs_posteriors import theorems
 from sudare.papers.p001_gibbs_posteriors.estimators import GibbsPosteriorClassifier, eq_27_beta
 
@@ -64,3 +64,24 @@ def test_the_classifier_of_section_4_1():
         GibbsPosteriorClassifier().fit(z, range(40))
     with pytest.raises(InvalidParameter, match="temperature"):
         GibbsPosteriorClassifier(temperature="cold").fit(z, [0, 1] * 20)
+    for wrong in ({"epsilon": 0.0}, {"delta": 0.0}, {"delta": 1.0}, {"lam": 0.0}, {"R": -1.0}):
+        with pytest.raises(InvalidParameter, match=f"{next(iter(wrong))} must be a number"):
+            GibbsPosteriorClassifier(**wrong).fit(z, [0, 1] * 20)
+
+
+def test_nothing_is_promised_where_the_classifier_learned_its_classes():
+    """Two tables that differ in one record give different `classes_` with certainty, which is δ = 1."""
+    z = np.eye(4) / 2
+    one, other = ["no", "no", "no", "flu"], ["no", "no", "no", "hiv"]
+    learned = [GibbsPosteriorClassifier(0.1, random_state=0).fit(z, y) for y in (one, other)]
+    assert set(learned[0].classes_) != set(learned[1].classes_)
+    assert [model.delta_ for model in learned] == [1.0, 1.0]
+    declared = GibbsPosteriorClassifier(0.1, temperature="tight", classes=["no", "flu"], random_state=0)
+    for y in (one, ["no"] * 4):
+        assert list(declared.fit(z, y).classes_) == ["no", "flu"]
+        assert declared.delta_ <= 1e-5
+        assert set(declared.predict(z)) <= {"no", "flu"}
+    with pytest.raises(DataError, match="not among the declared classes"):
+        declared.fit(z, other)
+    with pytest.raises(InvalidParameter, match="two classes"):
+        declared.set_params(classes=["no", "flu", "hiv"]).fit(z, other)

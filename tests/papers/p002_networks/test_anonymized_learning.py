@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.neural.per_row_clipping import gradient_sum, layer_slopes, layer_values, output_residuals
-from sudare.neural.training_methods import Facts, flattened
+from sudare.neural.training_method_base import Facts, flattened
 from sudare.papers.p002_networks import anonymized_learning as module
 from sudare.papers.p002_networks.anonymized_learning import (
     Quantisation,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sudare.errors import InvalidParameter
-from sudare.neural.training_methods import Facts, flattened, layer_outputs
+from sudare.neural.training_method_base import Facts, flattened, layer_outputs
 from sudare.papers.p002_networks.anonymizing_first import AnonymizingFirst
 from sudare.papers.p002_networks.approaches import (
     PRINTED,

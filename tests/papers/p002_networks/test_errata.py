@@ -14,6 +14,12 @@ from sudare.papers.p002_networks import errata
 from sudare.papers.p002_networks.approaches import record_cost
 from sudare.papers.p002_networks.figure5 import PRINTED_SETTING
 from sudare.papers.p002_networks.individual_ranking_microaggregation import individually_ranked
+from sudare.papers.p002_networks.parameter_intervals import (
+    Interval,
+    input_intervals,
+    residual_interval,
+    slope_intervals,
+)
 from sudare.papers.p002_networks.theorem_4_audit import theorem_4_audit
 from sudare.schema import Category, Number, Schema
 
@@ -41,6 +47,21 @@ def test_equation_13_has_the_wrong_sign():
     tail = stats.laplace(scale=sensitivity / epsilon).sf(high - value)
     assert errata.equation_13_as_meant(value, high, sensitivity, epsilon) == pytest.approx(tail)
     assert errata.equation_13_as_printed(value, high, sensitivity, epsilon) > 1
+    # Nor is the printed right side the integral from the printed limit on, or the meant one.
+    from_printed_limit = stats.laplace(scale=sensitivity / epsilon).sf(value - high)
+    assert from_printed_limit > 0.5 > tail
+
+
+def test_equation_22_is_about_the_output_layer():
+    """Two units of an output layer with weights 3 and −3: a slope of the layer before is nearly 6 for some row."""
+    parameters = ((jnp.ones((1, 1)), jnp.zeros(1)), (jnp.array([[3.0, -3.0]]), jnp.zeros(2)))
+    inputs, predicted = input_intervals(parameters, Interval(jnp.zeros(1), jnp.ones(1)))
+    before, last = slope_intervals(parameters, inputs, residual_interval(predicted, "cross_entropy"))
+    assert float(jnp.abs(jnp.stack(last)).max()) == 1.0
+    assert float(before.high[0]) == 6.0
+    # The row x = 1 has the scores 3 and −3; its label is the second class.
+    residuals = jax.nn.softmax(jnp.array([3.0, -3.0])) - jnp.array([0.0, 1.0])
+    assert float((parameters[1][0] @ residuals)[0]) > 5.9
 
 
 def test_the_printed_update_does_not_see_the_data():

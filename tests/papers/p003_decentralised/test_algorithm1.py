@@ -7,7 +7,7 @@ import pytest
 
 from sudare import Release
 from sudare.dictionary.column_families import Poisson
-from sudare.errors import InvalidParameter, SudareError
+from sudare.errors import InvalidParameter, NotSolved, SudareError
 from sudare.papers.p003_decentralised.algorithm1 import CollaborativeDictionary
 from sudare.papers.p003_decentralised.consensus_methods import RandomChunking
 from sudare.papers.p003_decentralised.graphs import cycle
@@ -82,3 +82,17 @@ def test_it_cannot_be_released(records):
     model = CollaborativeDictionary(3, rho0=30.0, random_state=0).fit(records)
     with pytest.raises((SudareError, TypeError)):
         Release.of(model)
+
+
+def test_where_algorithm_3_fails_the_advice_works():
+    """More columns than records that nearly determine each other."""
+    random = np.random.default_rng(0)
+    tables = [random.normal(size=(10, 2)) @ random.normal(size=(2, 12)) for _ in range(2)]
+    tables = [table + 1e-3 * random.normal(size=table.shape) for table in tables]
+    settings = {"n_patterns": 1, "rho0": 1e-3, "max_iter": 3, "random_state": 0}
+    with pytest.raises(NotSolved) as refused:
+        CollaborativeDictionary(**settings, updates="sign").fit(tables)
+    assert "rho0" in refused.value.remedy
+    assert "updates='corrected'" in refused.value.remedy
+    CollaborativeDictionary(**settings, updates="corrected").fit(tables)
+    CollaborativeDictionary(**{**settings, "rho0": 1e3}, updates="sign").fit(tables)

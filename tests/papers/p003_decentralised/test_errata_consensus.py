@@ -68,7 +68,7 @@ def cycle_decay(members, reach, step, rounds):
 
 
 def cycle_rounds(members, reach, tolerance):
-    """t ≈ 3S² ln(√S/δ)/(2π²ε·b(b+1)(2b+1)) (1.50) with ε = 1/4b, the largest safe step: it grows like S²/b², not S²/b³."""
+    """t ≈ 3S² ln(√S/δ)/(2π²ε·b(b+1)(2b+1)) (1.50) with ε = 1/4b, the largest safe step."""
     return math.log(math.sqrt(members) / tolerance) / cycle_rate(members, reach, 1 / (4 * reach))
 
 
@@ -152,8 +152,18 @@ def test_equation_1_49_is_an_exponential():
     assert printed < -8
 
 
-def test_equation_1_50_scales_as_s_squared_over_b_squared():
-    """Printed S²/(εb³) hides that ε must shrink like 1/b."""
+@pytest.mark.parametrize(("members", "reach"), [(200, 1), (400, 2), (400, 4), (800, 8)])
+@pytest.mark.parametrize("part", [1.0, 0.5, 0.1])
+def test_equation_1_50_is_right_as_printed(members, reach, part):
+    """3S² ln(√S/δ)/(2π²ε b(b+1)(2b+1)) rounds, for every step ε, not only the largest safe one."""
+    step = part / (4 * reach)
+    logarithm = math.log(math.sqrt(members) / 1e-3)
+    printed = 3 * members**2 * logarithm / (2 * math.pi**2 * step * reach * (reach + 1) * (2 * reach + 1))
+    assert printed == pytest.approx(logarithm / -math.log(cycle_second_eigenvalue(members, reach, step)), rel=0.005)
+
+
+def test_rounds_of_equation_1_50_grow_like_s_squared_over_b_squared():
+    """S²/(εb³) as printed, with a step that shrinks like 1/b."""
     for reach in (8, 16, 32):
         growth = cycle_rounds(10**5, reach, 1e-3) / cycle_rounds(10**5, 2 * reach, 1e-3)
         assert growth == pytest.approx(4, rel=0.15)
@@ -261,7 +271,7 @@ def test_the_product_of_equation_1_35_needs_factors_that_are_probabilities():
     assert (1 - breach_bound(graph, 5)) ** 20 == pytest.approx(0.854, abs=1e-3)
 
 
-def test_equation_1_35_counts_every_pair_twice():
+def test_the_last_form_of_equation_1_35_is_true_and_may_be_halved():
     """j sits next to s when s sits next to j: half of the printed bound suffices, and is close to what happens."""
     graph = cycle(20, 2)
     printed = 20 * 19 * (4 / 19) ** 5
@@ -271,13 +281,13 @@ def test_equation_1_35_counts_every_pair_twice():
     assert low > 0.42 * printed
 
 
-def test_the_51_per_cent_attack_needs_50():
+def test_from_one_half_of_the_power_on_every_past_can_be_rewritten():
     assert catch_up_probability(0.5, 1000) == 1
     assert catch_up_probability(0.49, 1000) < 1e-16
 
 
 def test_equation_1_25_is_not_the_risk_after_z_confirmations():
-    """It starts z blocks behind; while z blocks confirm, the attacker works too. Ten per cent, z = 5: 54 and 105 times as much."""
+    """The gambler of (1.25) starts z blocks behind; while z blocks confirm, the attacker works too. Ten per cent, z = 5: 54 and 105 times as much."""
     assert catch_up_probability(0.1, 5) == pytest.approx(1.69e-5, rel=0.01)
     assert nakamoto_probability(0.1, 5) == pytest.approx(0.0009137, abs=5e-8)
     assert rewrite_probability(0.1, 5) == pytest.approx(0.00178184, abs=1e-8)

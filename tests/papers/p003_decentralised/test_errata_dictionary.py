@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 
 from sudare.dictionary import PatternDictionary
-from sudare.dictionary.families import Frame, Overall, Patterns, symmetric
+from sudare.dictionary.exponential_families import Frame, Overall, Patterns, symmetric
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.dictionary.pattern_selection import normal_points

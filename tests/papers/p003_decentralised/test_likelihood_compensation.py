@@ -7,7 +7,7 @@ import pytest
 
 from sudare.dictionary import MemberModel
 from sudare.dictionary.column_families import Poisson
-from sudare.dictionary.families import Patterns
+from sudare.dictionary.exponential_families import Patterns
 from sudare.errors import DataError, InvalidParameter
 from sudare.papers.p003_decentralised.likelihood_compensation import (
     likelihood_compensation,

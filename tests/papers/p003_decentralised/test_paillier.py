@@ -24,8 +24,27 @@ def test_one_exchange_gives_the_weighted_difference(pairs):
     own, other, own_weight, other_weight = 7 << 32, -3 << 32, 40_000, 50_000
     replied = paillier.answer(paillier.request(public, own), other, other_weight)
     assert private.decrypt(replied) == other_weight * (other - own)
-    step = paillier.step_from(private, replied, own_weight)
+    (step,) = paillier.steps_from(private, replied, own_weight, 1)
     assert step == pytest.approx(40_000 * 50_000 / 2**32 * -10)
+
+
+def test_packed_numbers_of_either_sign_come_back_and_share_one_exchange(pairs):
+    extremes = [2**111 - 1, -(2**111), -1, 0, 1, 5 << 90]
+    assert paillier.unpacked(paillier.packed(extremes), len(extremes)) == extremes
+    public, private = pairs[0]
+    assert paillier.slots(256) == 2
+    assert paillier.slots(2048) == 18
+    own, others = [-(2**92), 7 << 32], [2**92, -3 << 32]
+    replied = paillier.answer(paillier.request(public, paillier.packed(own)), paillier.packed(others), 2**16 - 1)
+    found = paillier.unpacked(private.decrypt(replied), 2)
+    assert found == [(2**16 - 1) * (other - mine) for mine, other in zip(own, others, strict=True)]
+
+
+def test_numbers_that_share_ciphertexts_go_where_they_would_alone(pairs):
+    vectors = np.random.default_rng(0).normal(size=(4, 5))
+    together = paillier.paillier_average(vectors, cycle(4), 0.1, pairs, SEED).averages
+    alone = [paillier.paillier_average(vectors[:, [place]], cycle(4), 0.1, pairs, SEED).averages for place in range(5)]
+    np.testing.assert_array_equal(together, np.hstack(alone))
 
 
 def test_answers_are_fresh_ciphertexts(pairs):

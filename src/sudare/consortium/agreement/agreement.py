@@ -6,6 +6,7 @@ Who signed it, and which keys were rotated or revoked since, stands beside it (`
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import os
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ import tomli_w
 from sudare.consortium.agreement.differing_fields import differing_fields, field_digests
 from sudare.consortium.agreement.document_fields import Field, Reader, parsed_toml, whole
 from sudare.consortium.agreement.identity import is_usable
-from sudare.consortium.agreement.schedules import Schedule, schedule_from, tasks_with_runs
+from sudare.consortium.agreement.schedules import Schedule, check_no_run_is_declared, schedule_from, tasks_with_runs
 from sudare.consortium.tasks.definitions import (
     CensusTask,
     DictionaryTask,
@@ -194,6 +195,15 @@ class Agreement:
         epsilon, delta = self.task(schedule.task).cost
         return epsilon * schedule.runs, delta * schedule.runs
 
+    def schedule_of(self, task: str) -> Schedule | None:
+        """The schedule that a task is a run of; None where it is none."""
+        return next((each for each in self.schedules if task in each.run_names), None)
+
+    def time_of(self, task: str, today: datetime.date) -> str:
+        """Whether a task may begin today: "now", but for a run of a schedule before its day ("early") and after its time ("over")."""
+        schedule = self.schedule_of(task)
+        return "now" if schedule is None else schedule.time_of(task, today)
+
     @property
     def run_names(self) -> frozenset[str]:
         """The tasks that are runs of a schedule."""
@@ -258,6 +268,10 @@ class Agreement:
     def task(self, name: str) -> Task:
         """One task by name."""
         return _by_name(self.tasks, name, "task", "Check the name.")
+
+    def schedule(self, name: str) -> Schedule:
+        """One schedule by name."""
+        return _by_name(self.schedules, name, "schedule", "Check the name.")
 
     def with_member(self, member: MemberEntry) -> Agreement:
         """The agreement with one more member, or with another key and budget for one that it has."""
@@ -327,17 +341,20 @@ class Agreement:
             raise AgreementError(
                 f"The agreement has more than {MOST_MEMBERS} members or {MOST_TASKS} tasks.", "Split it."
             )
+        declared = tuple(task_from(name, section) for name, section in tasks.items())
+        repeated = tuple(schedule_from(name, section) for name, section in schedules.items())
+        check_no_run_is_declared(declared, repeated)
         return cls(
             name=fields["name"].name(),
             schema=_schema(fields["schema"], folder),
             members=tuple(_member(name, section) for name, section in members.items()),
-            tasks=tuple(task_from(name, section) for name, section in tasks.items()),
+            tasks=declared,
             sums=_sums(fields["sums"]) if "sums" in fields else Sums(),
             deadlines=_deadlines(fields["deadlines"]) if "deadlines" in fields else Deadlines(),
             relay=fields["relay"].built(Relay, {"key": _public_key}) if "relay" in fields else None,
             version=fields["version"].whole(1) if "version" in fields else 1,
             previous=fields["previous"].hexadecimal(64) if "previous" in fields else None,
-            schedules=tuple(schedule_from(name, section) for name, section in schedules.items()),
+            schedules=repeated,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -409,7 +426,7 @@ class Agreement:
         return field_digests(document, nonce)
 
 
-Named = TypeVar("Named", MemberEntry, Task)
+Named = TypeVar("Named", MemberEntry, Task, Schedule)
 
 
 def _by_name(entries: tuple[Named, ...], name: str, what: str, remedy: str) -> Named:

@@ -7,16 +7,13 @@ What was in force is kept, with its signatures, in `agreement.history`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from sudare.consortium.agreement.agreement import Agreement, Budget, Relay, differences
-from sudare.consortium.agreement.document_fields import hexadecimal, parsed_json, whole
-from sudare.consortium.agreement.member_settings import Member
-from sudare.consortium.agreement.schedules import Schedule
+from sudare.consortium.agreement.schedules import Schedule, check_no_run_is_declared
 from sudare.consortium.agreement.signed_statements import (
     SignatureStatus,
     Statements,
@@ -29,12 +26,11 @@ from sudare.consortium.agreement.signed_statements import (
 )
 from sudare.consortium.tasks.definitions import Task
 from sudare.errors import AgreementError, AgreementMismatch, KeyRevoked
-from sudare.files import changed_by_one, make_private_folder, read_text, write_atomically, write_document
+from sudare.files import SHARED_MODE, changed_by_one, write_document
 from sudare.sums.context import RELAY_NAME
 
 _NEXT: Final = ".next"
 _HISTORY: Final = ".history"
-_MEMORY: Final = "agreement.json"
 
 
 def proposal_path(agreement_path: Path) -> Path:
@@ -100,11 +96,14 @@ def amended(agreement: Agreement, statements: Statements, change: Amendment) -> 
         dishonest=agreement.sums.dishonest if change.dishonest is None else change.dishonest,
     )
     relay = None if agreement.relay is None else Relay(found.keys[RELAY_NAME].hex())
+    kept_tasks = tuple(task for name, task in tasks.items() if name not in change.without_tasks)
+    kept_schedules = tuple(each for name, each in schedules.items() if name not in change.without_schedules)
+    check_no_run_is_declared(kept_tasks, kept_schedules)
     following = replace(
         agreement,
         members=members,
-        tasks=tuple(task for name, task in tasks.items() if name not in change.without_tasks),
-        schedules=tuple(each for name, each in schedules.items() if name not in change.without_schedules),
+        tasks=kept_tasks,
+        schedules=kept_schedules,
         relay=relay,
         sums=sums,
         version=agreement.version + 1,
@@ -145,17 +144,21 @@ def check_follows(agreement: Agreement, statements: Statements, following: Agree
             )
 
 
-def following_version(agreement: Agreement, agreement_path: Path) -> Agreement | None:
+def following_version(agreement: Agreement, agreement_path: Path, known: Statements | None = None) -> Agreement | None:
     """The version that follows this one and is in force, proposed or in its place already; None where there is none.
 
-    Raise AgreementError where what is proposed cannot follow.
+    `known` are statements that count under this one, whatever its file says by now. Raise AgreementError where what is proposed, or was put in its
+    place, cannot follow.
     """
     proposal, statements = proposal_path(agreement_path), Statements.load(agreement_path)
+    statements = statements if known is None else carried(statements, known)
     found = Agreement.load(agreement_path)
     if found.digest == agreement.digest and proposal.exists():
         found = Agreement.load(proposal)
         check_follows(agreement, statements, found)
-        statements = _carried(Statements.load(proposal), statements)
+        statements = carried(Statements.load(proposal), statements)
+    elif found.previous == agreement.digest:
+        check_follows(agreement, statements, found)
     # Members that have still to sign are no error.
     is_next = found.previous == agreement.digest
     return found if is_next and signature_status(found, statements).is_in_force else None
@@ -177,12 +180,12 @@ def adopt_proposal(agreement_path: Path) -> Agreement:
         present = Agreement.load(agreement_path) if agreement_path.exists() else None
         if present is not None:
             before = Statements.load(agreement_path)
-            statements = _carried(statements, before)
+            statements = carried(statements, before)
             if present.digest != found.digest:
                 check_follows(present, before, found)
         keys_in_force(found, statements)
         if present is not None and present.digest != found.digest:
-            _keep(agreement_path, present)
+            keep_version(history_folder(agreement_path), present, Statements.load(agreement_path))
         found.save(agreement_path)
         statements.save(agreement_path)
         for path in (proposal, statements_path(proposal)):
@@ -195,6 +198,7 @@ class Version:
     """One version that is or was in force: who signed it, and in which fields it differs from the one before it."""
 
     agreement: Agreement
+    statements: Statements
     status: SignatureStatus
     changed: tuple[str, ...]
 
@@ -212,52 +216,11 @@ def versions(agreement_path: Path) -> list[Version]:
                 "Ask another member for its folder of earlier versions: somebody changed this one.",
             )
         changed = () if before is None else differences(before, agreement)
-        listed.append(Version(agreement, signature_status(agreement, statements), changed))
+        listed.append(Version(agreement, statements, signature_status(agreement, statements), changed))
     return listed
 
 
-def check_not_older(member: Member, agreement: Agreement) -> None:
-    """Raise AgreementError where this member has taken a later version already: its masks and its ledger belong to that one.
-
-    A version that is later than the one remembered is remembered, after the account was given the budget that it names.
-    """
-    path = member.state_folder / _MEMORY
-    readers = {"version": whole(1), "digest": hexadecimal(64)}
-    text = read_text(path, "The agreement's mark in the state folder") if path.exists() else None
-    known: dict[str, Any] | None = (
-        None if text is None else parsed_json(text, "The agreement's mark").built(dict, readers)
-    )
-    if known is not None and agreement.version < known["version"]:
-        raise AgreementError(
-            f"This is version {agreement.version} of the agreement; this member has taken version {known['version']} ({known['digest'][:12]}) already.",
-            "Ask another member for that version and its statements, and put them in place.",
-        )
-    if known is not None and agreement.version > known["version"]:
-        _raise_budget(member, agreement)
-    if known is None or (agreement.version, agreement.digest) != (known["version"], known["digest"]):
-        make_private_folder(member.state_folder)
-        write_atomically(path, json.dumps({"version": agreement.version, "digest": agreement.digest}).encode())
-
-
-def _raise_budget(member: Member, agreement: Agreement) -> None:
-    """Give the account, if it was opened, the budget of a new version: this member's signature under it is the steward's word."""
-    from sudare.privacy.accounting import exact
-
-    ledger = member.ledger()
-    if member.account_name not in {account.name for account in ledger.accounts()}:
-        return
-    agreed, has = agreement.member(member.name).budget, ledger.account(member.account_name).terms.budget
-    wanted = {
-        name: value
-        for name, value, now in (("epsilon", agreed.epsilon, has.epsilon), ("delta", agreed.delta, has.delta))
-        if exact(value) > now
-    }
-    if wanted:
-        reason = f"version {agreement.version} of agreement {agreement.name} ({agreement.digest[:16]})"
-        ledger.raise_budget(member.account_name, **wanted, reason=reason)
-
-
-def _carried(statements: Statements, before: Statements) -> Statements:
+def carried(statements: Statements, before: Statements) -> Statements:
     """Statements about a version, with the rotations and revocations that were made under the one before."""
     return replace(
         statements,
@@ -266,16 +229,15 @@ def _carried(statements: Statements, before: Statements) -> Statements:
     )
 
 
-def _keep(agreement_path: Path, present: Agreement) -> None:
-    """The present version and its statements, copied to the history."""
-    folder = history_folder(agreement_path)
+def keep_version(folder: Path, agreement: Agreement, statements: Statements, mode: int = SHARED_MODE) -> None:
+    """Write a version and its statements to a folder that holds versions, with these file rights."""
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise AgreementError(f"'{folder.name}' cannot be made ({error.strerror}).", "Check the folder.") from None
-    kept = folder / f"{present.version:04d}-{present.digest[:12]}.toml"
-    write_document(kept, present.to_toml().encode())
-    write_document(statements_path(kept), Statements.load(agreement_path).to_toml().encode())
+    kept = folder / f"{agreement.version:04d}-{agreement.digest[:12]}.toml"
+    write_document(kept, agreement.to_toml().encode(), mode)
+    write_document(statements_path(kept), statements.to_toml().encode(), mode)
 
 
 def file_marks(paths: Iterable[Path]) -> tuple[tuple[int, ...], ...]:

@@ -4,6 +4,8 @@ Requests and decisions are files that are only ever added, one event each and ea
 to the agreement's digest and to the task as it stands there: another agreement, or the task changed, is another question.
 One approval is for one run of a task, its attempts and restarts included, and for what the run was planned to cost when it was
 given. That a run was paid for is in the ledger, not here.
+
+A schedule can be decided as a whole: that counts for each of its runs about which nothing was decided, at the cost of one run; none begins before its day.
 """
 
 from __future__ import annotations
@@ -12,16 +14,18 @@ import getpass
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.document_fields import Field, Reader, hexadecimal, parsed_json
 from sudare.consortium.agreement.member_settings import Member, Policy
+from sudare.consortium.agreement.schedules import Schedule
 from sudare.consortium.agreement.signed_statements import now
+from sudare.consortium.agreement.taken_versions import version_digests
 from sudare.consortium.tasks.definitions import DictionaryTask, Task
-from sudare.consortium.tasks.task_account import Permission, entries_of, mark_of, run_already
+from sudare.consortium.tasks.task_account import Permission, entries_of, mark_of, names_of_tasks, run_already
 from sudare.consortium.tasks.task_costs import cost_at, entries_at
 from sudare.errors import ConsortiumError, InvalidParameter, NotApproved
 from sudare.files import PRIVATE_MODE, make_private_folder, read_text, write_new
@@ -72,7 +76,8 @@ def permit(member: Member, agreement: Agreement, task: Task) -> Permission:
     """
     needed, approvals = required(member, task), Approvals(member.state_folder)
     found = approvals.state(agreement, task)
-    if needed and found.state == "denied":
+    # A denial counts also where the policy asks for no approval: whoever entered it wants the task not to run.
+    if found.state == "denied":
         raise NotApproved(
             f"The steward denied task '{task.name}' ({found.reason}).",
             "Ask the steward; `sudare approve` takes it back.",
@@ -81,6 +86,11 @@ def permit(member: Member, agreement: Agreement, task: Task) -> Permission:
         raise _waiting(task)
     if is_used(member, agreement, task):
         raise run_already(task.name)
+    if is_paid_in_another_version(member, agreement, task):
+        raise NotApproved(
+            f"Run '{task.name}' was paid for under another version of the agreement.",
+            "Nothing is missing: the next run is begun on its day. To have another one before, agree on a task of its own.",
+        )
     planned = cost_at(member, agreement, task)
     cost = _EXACT if planned is None else planned
     check_policy(member, task, cost)
@@ -123,6 +133,22 @@ def is_used(member: Member, agreement: Agreement, task: Task) -> bool:
     return bool(entered) and not (folder.is_dir() and any(folder.iterdir()))
 
 
+def has_begun(member: Member, agreement: Agreement, task: Task) -> bool:
+    """Whether something of the task was kept here, or paid for."""
+    folder = member.task_folder(agreement, task.name)
+    return (folder.is_dir() and any(folder.iterdir())) or bool(
+        entries_of(mark_of(agreement, task.name), entries_at(member))
+    )
+
+
+def is_paid_in_another_version(member: Member, agreement: Agreement, task: Task) -> bool:
+    """Whether the task is a run of a schedule that was paid for under another version of the agreement, and not under this one: a new version repeats no run."""
+    if agreement.schedule_of(task.name) is None:
+        return False
+    entries, digests = entries_at(member), version_digests(member, agreement)
+    return task.name in names_of_tasks(entries, digests) and not entries_of(mark_of(agreement, task.name), entries)
+
+
 def _check_approved(found: Decision, task: Task, cost: Amount) -> None:
     """Raise `NotApproved` where the run has come to cost more than when it was approved."""
     if found.epsilon is None or found.delta is None:
@@ -152,7 +178,18 @@ class Approvals:
         self.folder = Path(state_folder) / FOLDER
 
     def state(self, agreement: Agreement, task: Task) -> Decision:
-        """The newest decision about a task, else that it was asked for, else "none"."""
+        """The newest decision about a task, else about the schedule that it is a run of, else that it was asked for, else "none"."""
+        found, schedule = self._newest(agreement, task), agreement.schedule_of(task.name)
+        if schedule is None or found.state in ("approved", "denied"):
+            return found
+        of_schedule = self._newest(agreement, schedule)
+        return found if of_schedule.state == "none" else replace(of_schedule, task=task.name, task_digest=task.digest)
+
+    def schedule_state(self, agreement: Agreement, schedule: Schedule) -> Decision:
+        """The newest decision about a whole schedule, else "none"."""
+        return self._newest(agreement, schedule)
+
+    def _newest(self, agreement: Agreement, task: Task | Schedule) -> Decision:
         found = Decision(agreement.digest, task.name, task.digest, "none")
         for _, event in self._events(self._place(agreement, task)):
             is_same = (event.agreement, event.task, event.task_digest) == (agreement.digest, task.name, task.digest)
@@ -169,13 +206,13 @@ class Approvals:
     def decide(
         self,
         agreement: Agreement,
-        task: Task,
+        task: Task | Schedule,
         verdict: Verdict,
         reason: str,
         who: str | None = None,
         cost: Amount | None = None,
     ) -> Decision:
-        """Enter the steward's decision; a later one takes its place, and both stay. `cost` is what is approved at most."""
+        """Enter the steward's decision; a later one takes its place, and both stay. `cost` is what is approved at most, for one run."""
         if verdict == "denied" and not reason.strip():
             raise InvalidParameter("A denial needs a reason.", "Say why in a sentence; it stays with this member.")
         return self._enter(agreement, task, verdict, who or _user(), reason, cost)
@@ -187,11 +224,17 @@ class Approvals:
         places = sorted(path for path in self.folder.glob("*/*") if path.is_dir())
         return [event for place in places for _, event in self._events(place)]
 
-    def _place(self, agreement: Agreement, task: Task) -> Path:
+    def _place(self, agreement: Agreement, task: Task | Schedule) -> Path:
         return self.folder / agreement.digest[:16] / task.name
 
     def _enter(
-        self, agreement: Agreement, task: Task, state: State, who: str, reason: str, cost: Amount | None = None
+        self,
+        agreement: Agreement,
+        task: Task | Schedule,
+        state: State,
+        who: str,
+        reason: str,
+        cost: Amount | None = None,
     ) -> Decision:
         Field("who", who).text()
         Field("reason", reason).text()

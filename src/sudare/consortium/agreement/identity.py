@@ -30,7 +30,7 @@ from sudare.errors import IdentityError, InvalidParameter
 from sudare.files import PRIVATE_MODE, read_private, write_new
 from sudare.privacy.release_file import fingerprint
 from sudare.sums.keys import MemberKeys, is_signed_for_by_anybody
-from sudare.sums.streams import derived, extracted
+from sudare.sums.pseudorandom_streams import derived, extracted
 
 PHRASE_VARIABLE: Final = "SUDARE_PASSPHRASE"
 PHRASE_FILE_VARIABLE: Final = "SUDARE_PASSPHRASE_FILE"

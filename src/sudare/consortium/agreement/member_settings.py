@@ -23,12 +23,12 @@ from sudare.consortium.agreement.signed_statements import Statements, check_is_k
 from sudare.consortium.tasks.definitions import KINDS
 from sudare.errors import AgreementError, IdentityError
 from sudare.files import PRIVATE_MODE, check_unshared, is_open_to_others, read_text, write_new
-from sudare.frames.addresses import ObjectAddress, TableAddress, is_address, place_of
 from sudare.frames.csv_dialects import CsvFile, checked_encoding
 from sudare.frames.databases import SqlSource, has_secrets
+from sudare.frames.table_addresses import ObjectAddress, TableAddress, is_address, place_of
 from sudare.privacy.ledger import Account, Ledger
 from sudare.privacy.source_identity import given_source
-from sudare.schema.frame_conversion import attempt
+from sudare.schema.table_from_any_frame import attempt
 
 FORMAT: Final = 1
 FROM_ENVIRONMENT: Final = "env:"
@@ -73,8 +73,14 @@ class TransportSettings:
     kind: Literal["local", "flare"] = "flare"
     kit: Path | None = None
     relay: str | None = None
+    other_relays: tuple[str, ...] = ()
     proxy: str | None = field(default=None, repr=False)
     health_port: int | None = None
+
+    @property
+    def relays(self) -> tuple[str, ...]:
+        """All relays in the order in which they are tried."""
+        return (() if self.relay is None else (self.relay,)) + self.other_relays
 
     def __getstate__(self) -> dict[str, Any]:
         return _without_password(self, self.proxy)
@@ -293,10 +299,18 @@ def _transport(section: Field, folder: Path) -> TransportSettings:
         "kind": lambda field: field.word(("local", "flare")),
         "kit": lambda field: _path(field, folder),
         "relay": Field.host_and_port,
+        "other_relays": lambda field: tuple(item.host_and_port() for item in field.items()),
         "proxy": _proxy,
         "health_port": whole(1, 65_535),
     }
-    return section.built(TransportSettings, {}, readers)
+    settings = section.built(TransportSettings, {}, readers)
+    if settings.other_relays and (
+        settings.proxy or settings.relay is None or len(set(settings.relays)) < len(settings.relays)
+    ):
+        raise Field(f"{section.path}.other_relays", list(settings.other_relays)).refused(
+            "further relays beside `relay`, each named once, that are reached without a proxy"
+        )
+    return settings
 
 
 def _notify(section: Field) -> NotifySettings:

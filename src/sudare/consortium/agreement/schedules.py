@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from sudare.consortium.agreement.document_fields import NAME, Field, whole
 from sudare.consortium.tasks.definitions import Task
 from sudare.errors import AgreementError
+from sudare.privacy.ledger_chain import canonical_json
 
 MOST_RUNS: Final = 366
 _DAYS: Final = {"day": 1, "week": 7}
@@ -42,6 +44,19 @@ class Schedule:
     def run_names(self) -> tuple[str, ...]:
         """The name of the task that each run is."""
         return tuple(f"{self.task}-{day.isoformat()}" for day in self.days[:-1])
+
+    def time_of(self, run: str, today: datetime.date) -> Literal["early", "now", "over"]:
+        """Whether a run can be begun today: not before its day, nor later than a day after that of the next."""
+        begins, ends = list(pairwise(self.days))[self.run_names.index(run)]
+        if today < begins:
+            return "early"
+        # Clocks and the ends of days differ between members.
+        return "now" if today <= ends else "over"
+
+    @property
+    def digest(self) -> str:
+        """What tells it from every other schedule, in hexadecimal."""
+        return hashlib.sha256(canonical_json({"schedule": self.name, **self.to_dict()}).encode()).hexdigest()
 
     def due(self, today: datetime.date) -> str | None:
         """The run whose time is now: from its day to that of the next. One that was missed is not made up for."""
@@ -84,6 +99,14 @@ def _day(field: Field) -> str:
     if not is_day:
         raise field.refused('a day, such as "2026-12-01"')
     return text
+
+
+def check_no_run_is_declared(tasks: Iterable[Task], schedules: Iterable[Schedule]) -> None:
+    """Raise AgreementError where a declared task has the name of a run: it would never be run as it stands."""
+    runs = {name for schedule in schedules for name in schedule.run_names}
+    for task in tasks:
+        if task.name in runs:
+            raise AgreementError(f"`tasks.{task.name}` has the name of a run of a schedule.", "Choose another name.")
 
 
 def tasks_with_runs(tasks: Iterable[Task], schedules: Iterable[Schedule]) -> tuple[Task, ...]:

@@ -134,12 +134,20 @@ class Statements:
     def merged(self, other: Statements, agreement: Agreement) -> Statements:
         """All statements of both, of the other's those that verify; of two signatures of one member the one that does.
 
+        Of the other's revocations those that the key itself or some member signed: anybody has a key to sign with.
+
         Raise IdentityError where a member has signed two different keys for sums, another's, or keys that everybody knows the secrets of.
         """
         rotations = (*self.rotations, *(each for each in other.rotations if each.is_valid()))
+        known_keys = keys_of(agreement, Statements(rotations=rotations))
+        of_members = {key for name, keys in known_keys.items() if name != RELAY_NAME for key in keys.ever}
         revocations = (
             *self.revocations,
-            *(each for each in map(Revocation.verified, other.revocations) if each.signatures),
+            *(
+                each
+                for each in map(Revocation.verified, other.revocations)
+                if each.signatures.keys() & (of_members | {each.key})
+            ),
         )
         theirs = Statements(other.signatures, rotations, revocations, other.sum_keys)
         chains = _chains(agreement, theirs)
@@ -305,11 +313,17 @@ class KeysInForce:
     `for_sums` are the keys for masks and votes that members have signed, as far as they have.
     """
 
-    def __init__(self, agreement: Agreement, agreement_path: Path) -> None:
-        """Raise as `keys_in_force` does."""
+    def __init__(self, agreement: Agreement, agreement_path: Path, *, may_wait: bool = False) -> None:
+        """Raise as `keys_in_force` does; with `may_wait` not for revoked keys, of which `have_changed` tells when it is first asked."""
         self._agreement, self._path, self._seen = agreement, agreement_path, file_mark(statements_path(agreement_path))
         statements = Statements.load(agreement_path)
-        self.keys = dict(keys_in_force(agreement, statements))
+        found = signature_status(agreement, statements)
+        if may_wait and found.revoked and not found.lacking:
+            # Nothing is heard of those who lost theirs: a key that no longer counts stands in their place.
+            pinned = {name: bytes.fromhex(key) for name, key in agreement.pinned_keys.items()}
+            self.keys, self._seen = {**pinned, **found.keys}, ()
+        else:
+            self.keys = dict(keys_in_force(agreement, statements))
         self.for_sums = keys_for_sums(agreement, statements)
 
     def have_changed(self) -> bool:
@@ -319,6 +333,10 @@ class KeysInForce:
             return False
         self._seen = seen
         return dict(keys_in_force(self._agreement, Statements.load(self._path))) != self.keys
+
+    def lost(self) -> frozenset[str]:
+        """Members, and the relay, whose keys no longer count by the statements that are there now."""
+        return frozenset(signature_status(self._agreement, Statements.load(self._path)).revoked)
 
 
 def file_mark(path: Path) -> tuple[int, ...]:

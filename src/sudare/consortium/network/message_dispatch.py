@@ -16,7 +16,7 @@ from sudare.consortium.network.session import MOST_MESSAGE_BYTES, Delivery, Sess
 from sudare.consortium.network.transport.base import Packet, Transport
 from sudare.consortium.network.transport.queues import Limits, SenderQuotas
 from sudare.errors import ConsortiumError, MessageMalformed, SudareError
-from sudare.sums.wire import packed, unpacked_as
+from sudare.sums.canonical_encoding import packed, unpacked_as
 
 # Messages for tasks that have not begun here, or not come so far.
 HELD: Final = Limits(most_items=4096, most_bytes=2 * MOST_MESSAGE_BYTES, most_total_bytes=4 * MOST_MESSAGE_BYTES)

@@ -107,6 +107,8 @@ class Peer:
     bad_signatures: int = 0
     difference: AgreementMismatch | None = None
     has_left: bool = False
+    # Its key no longer counts: nothing is heard of it, and nothing sent to it.
+    is_barred: bool = False
 
     def queue(self, content: bytes) -> bool:
         """Keep a message to be sent, once while it is not acknowledged. False if too much is not acknowledged already."""

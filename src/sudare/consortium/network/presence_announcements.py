@@ -68,6 +68,15 @@ def tag_of(life: bytes) -> bytes:
     return life[:TAG_BYTES]
 
 
+def named_tags(lives: Iterable[bytes], number: int) -> list[bytes]:
+    """The tags that a hello of this number names, in their order; of more than fit, some, and others in the next hello."""
+    tags = sorted(map(tag_of, lives))
+    if len(tags) <= _MOST_TAGS:
+        return tags
+    first = number * _MOST_TAGS % len(tags)
+    return sorted((tags + tags)[first : first + _MOST_TAGS])
+
+
 def view_of(lives: Iterable[bytes]) -> bytes:
     """A digest of lives; the same for the same ones, in whichever order."""
     return hashlib.sha256(b"".join(sorted(lives))).digest()[:LIFE_BYTES]

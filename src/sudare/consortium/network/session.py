@@ -50,6 +50,7 @@ from sudare.consortium.network.presence_announcements import (
     announcement,
     has_possible_size,
     heard,
+    named_tags,
     tag_of,
     view_of,
 )
@@ -142,8 +143,14 @@ class Session:
                 f"A message has {len(content)} bytes; others take at most {MOST_MESSAGE_BYTES}.",
                 "Agree on fewer patterns, columns or records in one task.",
             )
-        if not self._peers[receiver].queue(content):
+        peer = self._peers[receiver]
+        if not peer.is_barred and not peer.queue(content):
             self.drops.count(receiver, "unsent")
+
+    def bar(self, names: Collection[str]) -> None:
+        """Hear nothing more of these members and send them nothing more in this life, and forget what was to be sent: their keys no longer count."""
+        for name in self._peers.keys() & set(names):
+            self._peers[name] = Peer(is_barred=True)
 
     def acknowledge(self, delivery: Delivery) -> None:
         """What follows from this message is safe: the sender may forget it."""
@@ -337,8 +344,8 @@ class Session:
     def receive(self, packet: Packet, now: float) -> Delivery | None:
         """A message that is new, or None: hellos, receipts, repetitions and whatever cannot be believed end here."""
         peer, size = self._peers.get(packet.sender), len(packet.content) - HEADER.size
-        if peer is None:
-            self.drops.count(packet.sender, "unknown-sender")
+        if peer is None or peer.is_barred:
+            self.drops.count(packet.sender, "unknown-sender" if peer is None else "not-admitted")
             return None
         if size < 0:
             self.drops.count(packet.sender, "malformed")
@@ -517,7 +524,7 @@ class Session:
         keys = (
             self._ephemeral.public_key().public_bytes_raw() + agreement + self.publics.exchange + self.publics.signing
         )
-        return keys + b"".join(sorted(map(tag_of, lives)))
+        return keys + b"".join(named_tags(lives, self._schedule.number))
 
     def _refusal(self, receiver: str, refused: bytes) -> bytes:
         """The one thing that is said about an error: no reason, no detail."""

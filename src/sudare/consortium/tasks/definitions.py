@@ -21,16 +21,20 @@ from sudare.consortium.tasks.task_defaults import (
 )
 from sudare.errors import AgreementError
 from sudare.privacy.ledger_chain import canonical_json
+from sudare.schema import ENCODINGS
 
 Kind = Literal["models", "dictionary", "learning", "scaler", "census"]
-Method = Literal["one-sum", "descent"]
+Method = Literal["one-sum", "descent", "boosting", "network"]
 Parameters = Mapping[str, ParameterValue]
 
 # Noisy sums need no search, tolerance or priors: of the estimator's parameters these are left.
 PRIVATE_DICTIONARY_PARAMETERS: Final = frozenset({"dtype", "family", "private_iterations"})
 # By the task's own fields, by the agreement, or by nobody: a cluster and a checkpoint's path are each member's own.
 _DECIDED_ELSEWHERE: Final = frozenset({"bounds", "checkpoint", "cluster", "hide", "k", "private_iterations", "verbose"})
-_METHODS: Final = ("one-sum", "descent")
+# As `sudare.neural.training_method_base.check_widths` has it, which a node that waits does not load.
+_MOST_LAYERS: Final = 20
+_WIDEST_LAYER: Final = 2**16
+_METHODS: Final = ("one-sum", "descent", "boosting", "network")
 # What earlier versions asked for in tasks of these kinds; the agreement's own numbers say it now (`Agreement.colluders`).
 _REPLACED_FIELDS: Final = {"dictionary": "colluders", "learning": "tolerance", "scaler": "tolerance"}
 
@@ -124,13 +128,21 @@ class DictionaryTask(Task):
 
 @dataclass(frozen=True)
 class LearningTask(Task):
-    """One private model of all members' records."""
+    """One private model of all members' records: linear, additive by boosting, or a network."""
 
     method: Method
     epsilon: float
     delta: float = 0.0
 
     kind: ClassVar[Kind] = "learning"
+
+    @property
+    def max_bins(self) -> int | None:
+        """Into how many bins boosting cuts the range of a number. Raise AgreementError unless that is a whole number, or left out."""
+        if "max_bins" not in self.parameters:
+            return None
+        found: int = Field(f"tasks.{self.name}.parameters.max_bins", self.parameters["max_bins"]).whole(2, 10_000)
+        return found
 
 
 @dataclass(frozen=True)
@@ -175,6 +187,8 @@ def check_parameters(task: Task) -> None:
         _check_private_values(task)
     if isinstance(task, DictionaryTask):
         _agreed_most_numbers(task)
+    if isinstance(task, LearningTask):
+        _check_learning_values(task)
     if isinstance(task, ModelsTask) and task.delta == 0 and _needs_delta(task):
         raise AgreementError(
             f"`tasks.{task.name}.delta` is missing or 0.",
@@ -193,6 +207,19 @@ def _check_private_values(task: DictionaryTask) -> None:
         Field(f"{path}.family", task.parameters["family"]).word(DICTIONARY_FAMILIES)
     if "private_iterations" in task.parameters:
         Field(f"{path}.private_iterations", task.parameters["private_iterations"]).whole(1, 10_000)
+
+
+def _check_learning_values(task: LearningTask) -> None:
+    """Bins, encoding and layers likewise: what cannot be trained is refused before anybody signs."""
+    path, _ = f"tasks.{task.name}.parameters", task.max_bins
+    if "encoding" in task.parameters:
+        Field(f"{path}.encoding", task.parameters["encoding"]).word(ENCODINGS)
+    if "hidden_layer_sizes" in task.parameters:
+        field = Field(f"{path}.hidden_layer_sizes", task.parameters["hidden_layer_sizes"])
+        if len(widths := field.items()) > _MOST_LAYERS:
+            raise field.refused(f"a list of at most {_MOST_LAYERS} widths")
+        for width in widths:
+            width.whole(1, _WIDEST_LAYER)
 
 
 def _parameters(field: Field) -> dict[str, ParameterValue]:
@@ -220,6 +247,10 @@ def _known_parameters(task: Task) -> frozenset[str]:
             return (frozenset({*DICTIONARY_DEFAULTS, *EARLIER_DICTIONARY_NAMES}) - _DECIDED_ELSEWHERE) | {
                 "most_numbers"
             }
+        case LearningTask(method="boosting"):
+            return frozenset({"max_bins"})
+        case LearningTask(method="network"):
+            return frozenset({"encoding", "hidden_layer_sizes"})
         case LearningTask():
             return frozenset(LEARNING_DEFAULTS)
         case _:
@@ -265,8 +296,9 @@ def _check_delta(task: Task, path: str, *, is_given: bool) -> None:
     elif isinstance(task, DictionaryTask):
         remedy = "Add epsilon for noisy sums, or leave delta out for exact ones."
         faults = [(is_given, "delta` stands there without `epsilon`", remedy)]
-    elif isinstance(task, LearningTask) and task.method == "descent":
-        faults = [(task.delta == 0, f"delta` {needs_delta}", "Gradient descent needs a δ, for example 1e-6.")]
+    elif isinstance(task, LearningTask) and task.method != "one-sum":
+        remedy = "Every method but one-sum needs a δ, for example 1e-6."
+        faults = [(task.delta == 0, f"delta` {needs_delta}", remedy)]
     elif isinstance(task, LearningTask):
         faults = [(task.delta != 0, "delta` is not 0", "One sum has a pure ε; leave delta out.")]
     for is_fault, problem, remedy in faults:

@@ -3,13 +3,14 @@
 It knows neither script nor records. Members tell it which sum is next, the digest of earlier totals and the length of vectors; it believes what more of
 them say than may be dishonest. What it promised is in the store before a message is handed out. After a restart it sends the same bytes again; it gives up
 an attempt in which it had not asked for votes, because its saved state may be an older copy. Of a task it keeps the current sum and the one before, and
-transcripts as members do.
+transcripts as members do; once nobody has spoken of a task for a while, only in the store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.tasks.checkpoints import CheckpointStore
@@ -26,10 +27,13 @@ from sudare.consortium.tasks.sum_participant import (
 from sudare.consortium.tasks.sum_transcripts import Transcripts
 from sudare.errors import AgreementMismatch, MessageMalformed, SudareError
 from sudare.sums.blame import Transcript
+from sudare.sums.canonical_encoding import packed, unpacked_as
 from sudare.sums.context import Participant
 from sudare.sums.relay_collector import RelayCollector
 from sudare.sums.statements import Statement
-from sudare.sums.wire import packed, unpacked_as
+
+# After so long without a word about a task whose last sum has ended, it is kept in the store alone.
+_REST_SECONDS: Final = 60.0
 
 
 def named(names: Iterable[str]) -> str:
@@ -142,14 +146,18 @@ class RelayedSums(SumActivity):
         self._stopped_by: set[str] = set()
         self._kept_at = -1, -1
         self._notices: list[str] = []
+        self._heard_at = 0.0
+        # Where the task stood when it was put to rest; None while it is in memory.
+        self._rests_at: str | None = None
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to do, which a relay cannot know."""
-        return False
+        """Whether it rests: nothing is left to do until somebody speaks of the task again, which a relay cannot rule out."""
+        return self._rests_at is not None
 
     def begin(self, now: float) -> None:
         """Take up what is in the store."""
+        self._heard_at = now
         self._open(now)
         self._transcripts = Transcripts(self._store)
         self._guarded(self._take_up, now)
@@ -160,6 +168,9 @@ class RelayedSums(SumActivity):
             self._stopped_by.add(sender)
             return True
         self._stopped_by.discard(sender)
+        self._heard_at = now
+        if self._rests_at is not None:
+            self._guarded(self._wake, now)
         if self.failure is not None:
             self._posts.append((sender, Envelope(self.task, STOP)))
         elif envelope.kind == COLLECT:
@@ -170,8 +181,27 @@ class RelayedSums(SumActivity):
 
     def tick(self, now: float, present: frozenset[str]) -> None:
         """Those who were silent for too long are collected without."""
-        if self.failure is None:
+        if self.failure is None and self._rests_at is None:
             self._guarded(self._look_around, now, present)
+            self._rest_if_over(now, present)
+
+    def _rest_if_over(self, now: float, present: frozenset[str]) -> None:
+        """Once the last sum has ended and nobody has spoken of the task for a while: keep in memory only where the store is."""
+        are_over = bool(self._sums) and all(each.is_over for each in self._sums.values())
+        if are_over and not self._posts and self.failure is None and now - self._heard_at >= _REST_SECONDS:
+            self._rests_at = self.situation(present)
+            self._sums = {}
+            # Without the lock, and its open file.
+            self._store = self._unopened
+            del self._transcripts
+
+    def _wake(self, now: float) -> None:
+        """Read the sums again, and say nothing: all of it was sent before, and the session sends it again to who has not acknowledged it."""
+        self._rests_at = None
+        self._open(now)
+        self._transcripts = Transcripts(self._store)
+        self._take_up(now)
+        self._posts = []
 
     def stop(self, reason: SudareError) -> None:
         """Give up, and tell members so. One that holds another agreement has left: the others are collected without it."""
@@ -181,6 +211,8 @@ class RelayedSums(SumActivity):
     def situation(self, present: frozenset[str]) -> str:
         """Where the task stands, for whoever runs the relay: what is waited for, or what came of the last sum."""
         group, current = self._group, self._sums.get(self.iteration)
+        if self._rests_at is not None:
+            return self._rests_at
         stopped = self._stopped_by & set(group.members)
         if len(group.members) - len(stopped) < group.threshold:
             return f"{named(stopped)} stopped the task; too few are left for a sum. To go on, run it again at every member."

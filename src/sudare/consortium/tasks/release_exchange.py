@@ -88,6 +88,8 @@ class ReleaseExchange(Activity):
                 self.stop(error)
                 return
             self._store.save(self._place(self._name), self._own)
+        # It is in the store from now on.
+        self._own = b""
         self._publish(*self._others)
 
     def withdraw(self) -> None:

@@ -24,12 +24,12 @@ from sudare.consortium.tasks.sum_participant import (
 )
 from sudare.errors import MembersMissing, SumError
 from sudare.sums.blame import Transcript
+from sudare.sums.canonical_encoding import packed
 from sudare.sums.context import RELAY_NAME, Participant, SumContext
 from sudare.sums.keys import PublicKeys
 from sudare.sums.messages import GivenUp, Message, Withdrawn, history_after
 from sudare.sums.party import Party, PartyState
 from sudare.sums.statements import Statement
-from sudare.sums.wire import packed
 
 Words = NDArray[np.uint64]
 # Longer than a collector waits for members.

@@ -14,13 +14,13 @@ from sudare.consortium.network.message_dispatch import Activity, Envelope
 from sudare.consortium.network.session import MOST_MESSAGE_BYTES
 from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.errors import IdentityError, MessageMalformed
+from sudare.sums.canonical_encoding import packed, unpacked_as
 from sudare.sums.context import RELAY_NAME, RelayedSumContext, Roster, SumContext
 from sudare.sums.keys import MemberKeys, PublicKeys
 from sudare.sums.messages import Message, most_message_bytes
 from sudare.sums.neighbour_graph import sum_neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.relay_collector import RelayCollector
-from sudare.sums.wire import packed, unpacked_as
 
 # A message of a sum, and what members ask of a relay that collects.
 SUM, COLLECT = "sum", "collect"

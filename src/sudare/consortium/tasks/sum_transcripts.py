@@ -10,8 +10,8 @@ from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.errors import ConsortiumError, InvalidParameter, MessageMalformed
 from sudare.files import write_new
 from sudare.sums.blame import Transcript
+from sudare.sums.canonical_encoding import packed, unpacked
 from sudare.sums.statements import Statement
-from sudare.sums.wire import packed, unpacked
 
 FORMAT: Final = 1
 TRANSCRIPT: Final = "transcript-"

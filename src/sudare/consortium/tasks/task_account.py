@@ -12,16 +12,15 @@ from dataclasses import dataclass
 
 from sudare.consortium.agreement.agreement import Agreement
 from sudare.errors import NotApproved
-from sudare.privacy.account_charges import asked_amount
+from sudare.privacy.account_balance import Amount
+from sudare.privacy.account_charges import beyond_permitted
 from sudare.privacy.accounting import Cost
-from sudare.privacy.guarantee import Guarantee, readable_up
+from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Charged
 from sudare.privacy.ledger_chain import Entry, Receipt
 from sudare.privacy.source_identity import Source
 
-# Of a converted δ the plan knows an upper limit that is rounded to nearest.
-_ROUNDING = 1 + 1e-9
-_MARK = re.compile(r"task '[a-z0-9-]+' of agreement [0-9a-f]{16}(,|$)")
+_MARK = re.compile(r"task '([a-z0-9-]+)' of agreement ([0-9a-f]{16})(,|$)")
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,13 @@ def is_of_a_task(entry: Entry) -> bool:
     """Whether an entry is marked as one of a task, of whichever agreement."""
     purpose = entry.body.get("purpose")
     return isinstance(purpose, str) and _MARK.match(purpose) is not None
+
+
+def names_of_tasks(entries: Iterable[Entry], digests: Iterable[str]) -> frozenset[str]:
+    """The names of the tasks that charges and disclosures are of, of the agreements with these digests: other consortia may pay from the same ledger."""
+    purposes = (str(entry.body.get("purpose")) for entry in entries if entry.kind in ("charge", "disclosure"))
+    marks, wanted = map(_MARK.match, purposes), {digest[:16] for digest in digests}
+    return frozenset(match[1] for match in marks if match is not None and match[2] in wanted)
 
 
 def run_already(task: str) -> NotApproved:
@@ -103,14 +109,13 @@ class TaskAccount(Account):
 
     def _check_entry(self, cost: Cost | None, entries: Callable[[], list[Entry]]) -> None:
         permitted = self._permission
-        if cost is not None:
-            asked = asked_amount(cost)
-            if asked.epsilon > permitted.epsilon or asked.delta > permitted.delta * _ROUNDING:
-                raise NotApproved(
-                    f"Task '{permitted.task}' asks for ε = {readable_up(asked.epsilon)}, δ = {readable_up(asked.delta)}; "
-                    f"ε = {readable_up(permitted.epsilon)}, δ = {readable_up(permitted.delta)} was permitted.",
-                    "Nothing was charged. See `sudare status`, and approve the task anew.",
-                )
+        amount = Amount(permitted.epsilon, permitted.delta)
+        beyond = None if cost is None else beyond_permitted(cost, amount)
+        if beyond is not None:
+            raise NotApproved(
+                f"Task '{permitted.task}' {beyond}.",
+                "Nothing was charged. See `sudare status`, and approve the task anew.",
+            )
         if entries_of(permitted.mark, entries()):
             raise run_already(permitted.task)
 

@@ -21,10 +21,10 @@ from sudare.consortium.network.session import Session
 from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
 from sudare.consortium.tasks.release_exchange import ReleaseExchange
-from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Timeouts
+from sudare.consortium.tasks.sum_script_runner import SumGroup, SumRunner, Timeouts
 from sudare.consortium.tasks.task_account import Permission, TaskAccount, entries_of, is_of_a_task
 from sudare.consortium.tasks.task_costs import columns_of, dictionary_of, learner_of, promise_of
-from sudare.consortium.tasks.task_defaults import LEARNING_DEFAULTS
+from sudare.consortium.tasks.task_defaults import LEARNING_DEFAULTS, NETWORK_LEARNING_DEFAULTS
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.training import trained
 from sudare.errors import InvalidParameter, ReleaseError, ReleaseUntrusted
@@ -32,10 +32,12 @@ from sudare.files import make_private_folder, set_aside, write_atomically
 from sudare.frames import read
 from sudare.frames.person_rows import kept_persons
 from sudare.joint import (
+    BoostingTerms,
     LearningTerms,
     LearningWalk,
     MemberTable,
     ModelReading,
+    NetworkTerms,
     ScalerTerms,
 )
 from sudare.joint.dictionary_script import DictionaryWalk
@@ -125,12 +127,19 @@ def activity_of(task: Task, here: TaskEnvironment) -> Activity:
     raise InvalidParameter(f"Tasks of kind '{task.kind}' cannot be run yet.", "Upgrade sudare.")
 
 
-def learning_terms(task: LearningTask | ScalerTask, agreement: Agreement) -> LearningTerms | ScalerTerms:
+def learning_terms(
+    task: LearningTask | ScalerTask, agreement: Agreement
+) -> LearningTerms | ScalerTerms | BoostingTerms | NetworkTerms:
     """What the agreement says about learning together."""
     schema, members = agreement.schema, len(agreement.members)
     if isinstance(task, ScalerTask):
         return ScalerTerms(schema, task.epsilon, task.delta, members, agreement.colluders)
-    options: dict[str, Any] = {**LEARNING_DEFAULTS, **task.parameters}
+    if task.method == "boosting":
+        return BoostingTerms(schema, task.epsilon, task.delta, members, agreement.colluders, task.max_bins)
+    if task.method == "network":
+        options: dict[str, Any] = {**NETWORK_LEARNING_DEFAULTS, **task.parameters}
+        return NetworkTerms(schema, task.epsilon, task.delta, members, agreement.colluders, **options)
+    options = {**LEARNING_DEFAULTS, **task.parameters}
     share = float(options.pop("scaler_share"))
     reading = ModelReading.of_schema(
         schema,

@@ -71,6 +71,7 @@ LEARNER_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         "RecordPerturbation": {
             "k": None,
             "n_records": None,
+            "one_column": False,
             "split": None,
             "methods": None,
             "bounds": None,
@@ -106,6 +107,10 @@ EARLIER_DICTIONARY_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 MOST_NUMBERS: Final = 1_000_000
 LEARNING_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
     {"encoding": "centred", "fit_intercept": True, "norm_bound": None, "scaler_share": 0.0}
+)
+
+NETWORK_LEARNING_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
+    {"encoding": "binned", "hidden_layer_sizes": (64, 64)}
 )
 
 

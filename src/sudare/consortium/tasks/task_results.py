@@ -14,9 +14,9 @@ from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.network.message_dispatch import Activity
 from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, LearningTask, Task
 from sudare.consortium.tasks.release_exchange import ReleaseExchange
-from sudare.consortium.tasks.sum_runner import SumRunner
+from sudare.consortium.tasks.sum_script_runner import SumRunner
 from sudare.consortium.tasks.task_activities import EARLIER, TaskEnvironment, receipt_in
-from sudare.dictionary.families import Patterns
+from sudare.dictionary.exponential_families import Patterns
 from sudare.errors import InvalidParameter
 from sudare.files import set_aside, write_atomically
 from sudare.frames import read
@@ -25,7 +25,7 @@ from sudare.joint.dictionary_script import TrainedDictionary
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.release import Release
-from sudare.report.numbers import whole
+from sudare.report.number_formatting import whole
 from sudare.report.privacy_card import Card, card_rows
 from sudare.schema import Number
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -34,8 +34,7 @@ QUICK_ROWS, QUICK_NODES = (50, 200), (10, 50, 100)
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """All figures and tables."""
-    parts = [synthetic_part(tell, settings), patients_part(tell, settings), bounds_part(tell, settings)]
-    parts += [product_part(tell, settings), released_combinations(tell, settings)]
+    parts = [part(tell, settings) for part in PARTS.values()]
     tables = [table for part in parts for table in part.tables]
     figures = [figure for part in parts for figure in part.figures]
     return marked(tables, figures) if settings.quick else StudyResult(tables, figures)
@@ -114,6 +113,14 @@ def product_part(tell: Tell, settings: StudySettings) -> StudyResult:
         [Figure("One site", caption, [one_site_panel(adult)])],
     )
 
+
+PARTS: Final[Mapping[str, Callable[[Tell, StudySettings], StudyResult]]] = {
+    "synthetic": synthetic_part,
+    "patients": patients_part,
+    "bounds": bounds_part,
+    "product": product_part,
+    "combinations": released_combinations,
+}
 
 STUDY: Final = Study(
     title="Aggregating private weak learners: figures 3 to 5, tables 1 and 2, Algorithms 1 and 2 and their bounds, what wins, one site (Adult), and its future work: several classes, numbers, and combinations that may be released",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sudare.papers.diffprivlib_models import VARIABLE, diffprivlib_interpreter, logistic_coefficients
+from sudare.papers.diffprivlib_models import NOT_RUN, diffprivlib_interpreter, logistic_coefficients
 from sudare.papers.p000_weak_learners.accuracy_over_nodes import DIFFPRIVLIB, note_nodes
 from sudare.papers.p000_weak_learners.learning_tasks import Task
 from sudare.papers.p000_weak_learners.simulated_members import PAPER_REGULARIZATION, mirror_averaged
@@ -30,11 +30,10 @@ def mirror_averaged_diffprivlib(
     tasks = [deal(np.random.default_rng((seed, number))) for number in range(repeats)]
     rows, labels = (np.stack([getattr(task, name) for task in tasks]) for name in ("rows", "labels"))
     penalty = rows.shape[2] * PAPER_REGULARIZATION
+    coefficients = logistic_coefficients(interpreter, rows, labels, epsilons, [1 / penalty], seed)
     found = Measurements()
-    for task, by_epsilon in zip(
-        tasks, logistic_coefficients(interpreter, rows, labels, epsilons, penalty, seed), strict=True
-    ):
-        for epsilon, messages in zip(epsilons, by_epsilon, strict=True):
+    for task, by_epsilon in zip(tasks, coefficients, strict=True):
+        for epsilon, (messages,) in zip(epsilons, by_epsilon, strict=True):
             note_nodes(found, DIFFPRIVLIB, task.accuracy(mirror_averaged(task, messages)), epsilon)
     return found
 
@@ -42,5 +41,5 @@ def mirror_averaged_diffprivlib(
 def peer_text(peer: Measurements | None) -> str:
     """What a table says about diffprivlib."""
     if peer is None:
-        return f"diffprivlib was not run: {VARIABLE} names no interpreter that has it."
+        return NOT_RUN
     return f"diffprivlib 0.6.6: its LogisticRegression (pure ε, no intercept) on the same rows at the paper's penalty, aggregated as the paper's; {peer.repeats} repetitions."

@@ -46,10 +46,10 @@ ERRATA: Final = (
         _HERE + "test_theorem_3_1_is_about_weights_before_each_row",
     ),
     Erratum(
-        "eq. (19), section 5",
-        "β = 3 satisfies condition (19)",
-        "only for scores within log 3; private models score many rows beyond, and scores up to B need β ≥ e^B",
-        _HERE + "test_condition_19_needs_scores_within_one_and_the_experiment_exceeds_them",
+        "Theorem 3.1, section 5",
+        "β = 3 is used because it satisfies condition (19)",
+        "it does, and (19) is about |x| ≤ 1: Theorem 3.1 needs scores within 1, and the experiment's are not; scores up to B need β ≥ e^B",
+        _HERE + "test_theorem_3_1_needs_scores_within_one_and_the_experiment_exceeds_them",
     ),
     Erratum(
         "eq. (A.5)",

@@ -7,8 +7,9 @@ They protect the rows of `fit` as far as their first lines say, in real arithmet
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,13 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
-from sudare.linear.targets import checked_labels
+from sudare.linear.targets import checked_classes, checked_labels, class_codes
 from sudare.papers.p000_weak_learners import noisy_sgd, perturbed_erm
 from sudare.papers.p000_weak_learners.noisy_sgd import LossName
+from sudare.parameter_checks import Numbers
 from sudare.privacy.array_checks import checked_matrix
+
+POSITIVE: Final = Numbers(0, open_low=True)
 
 
 class PublishedClassifier(ClassifierMixin, BaseEstimator):
@@ -31,11 +35,15 @@ class PublishedClassifier(ClassifierMixin, BaseEstimator):
     ----------
     coef_ : θ for rows as they were given, before the division.
     classes_ : both classes; the second one is y = +1.
-    computed_epsilon_ : the ε that the fit keeps when one record is replaced, at the δ that was asked for.
+    computed_epsilon_ : the ε that the fit keeps when one record is replaced, at the δ that was asked for; infinite where `classes` was not
+        given, because `classes_` shows a class that one record alone has.
     """
+
+    numbers: ClassVar[Mapping[str, Numbers]] = {"epsilon": POSITIVE, "norm_bound": POSITIVE}
 
     epsilon: float
     norm_bound: float
+    classes: Sequence[Any] | None
     random_state: int | None
 
     coef_: Floats
@@ -53,11 +61,9 @@ class PublishedClassifier(ClassifierMixin, BaseEstimator):
         """The ε that the parameters keep, as computed."""
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn θ. Classes are read from y, which is not private: both must be there."""
-        for name in ("epsilon", "norm_bound"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not 0 < value < np.inf:
-                raise InvalidParameter(f"{name} must be a positive number, got {value!r}.", "Use for example 1.0.")
+        """Learn θ. Without `classes` they are read from y, which is not private: both must be there."""
+        for name, numbers in self.numbers.items():
+            numbers.check(name, getattr(self, name))
         matrix = checked_matrix(self, X, reset=True)
         if y is None:
             raise DataError(
@@ -65,7 +71,7 @@ class PublishedClassifier(ClassifierMixin, BaseEstimator):
             )
         labels = checked_labels(y)
         check_classification_targets(labels)
-        self.classes_ = np.unique(labels)
+        self.classes_ = np.unique(labels) if self.classes is None else checked_classes(self.classes)
         if len(labels) != len(matrix):
             raise DataError(f"There are {len(matrix)} rows and {len(labels)} labels.", "Give one label a row.")
         if len(self.classes_) != 2:
@@ -73,11 +79,11 @@ class PublishedClassifier(ClassifierMixin, BaseEstimator):
             raise DataError(
                 f"Only binary classification is supported. The type of the target is {kind}.", "Give two classes."
             )
-        signs = np.where(labels == self.classes_[1], 1.0, -1.0)
+        signs = np.where(class_codes(labels, self.classes_) == 1, 1.0, -1.0)
         lengths = np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), self.norm_bound)
         seed = check_random_state(self.random_state).randint(2**31)
         self.coef_ = self._parameters(matrix / lengths, signs, np.random.default_rng(seed)) / self.norm_bound
-        self.computed_epsilon_ = self._computed_epsilon(len(matrix))
+        self.computed_epsilon_ = np.inf if self.classes is None else self._computed_epsilon(len(matrix))
         return self
 
     def decision_function(self, X: Any) -> Floats:
@@ -100,7 +106,7 @@ class PublishedClassifier(ClassifierMixin, BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class ObjectivePerturbationClassifier(PublishedClassifier):
-    """(`computed_epsilon_`, δ)-DP, which is more than the ε asked for: Algorithm 1 as printed, for the logistic loss.
+    """(`computed_epsilon_`, δ)-DP for two public `classes`, which is more than the ε asked for: Algorithm 1 as printed, for the logistic loss.
 
     Parameters
     ----------
@@ -108,8 +114,16 @@ class ObjectivePerturbationClassifier(PublishedClassifier):
     extra_penalty : Δ; None for the least that the algorithm allows, 2·λ_max/ε.
     radius : of the ball Θ; None for all parameters.
     norm_bound : the largest length of a row.
+    classes : both classes there can be. Learned from y where they are not given: nothing is promised then.
     random_state : seed of the noise.
     """
+
+    numbers: ClassVar[Mapping[str, Numbers]] = {
+        **PublishedClassifier.numbers,
+        "delta": Numbers(0, 1, open_high=True),
+        "extra_penalty": Numbers(0, open_low=True, optional=True),
+        "radius": Numbers(0, open_low=True, optional=True),
+    }
 
     epsilon: float = 1.0
     delta: float = 0.0
@@ -117,6 +131,7 @@ class ObjectivePerturbationClassifier(PublishedClassifier):
     extra_penalty: float | None = None
     radius: float | None = None
     norm_bound: float = 1.0
+    classes: Sequence[Any] | None = None
     random_state: int | None = None
 
     def _parameters(self, rows: Floats, labels: Floats, generator: np.random.Generator) -> Floats:
@@ -138,21 +153,24 @@ class ObjectivePerturbationClassifier(PublishedClassifier):
 
 @dataclass(eq=False, repr=False)
 class ChaudhuriClassifier(PublishedClassifier):
-    """ε-DP in real arithmetic, as computed by `computed_epsilon_`: what every node of the paper's experiments publishes.
+    """ε-DP for two public `classes` in real arithmetic, as computed by `computed_epsilon_`: what every node of the paper's experiments publishes.
 
     Parameters
     ----------
     epsilon : what is promised.
     regularization : Λ of mean loss + (Λ/2)‖θ‖²; twice the paper's λ_reg (eq. 24), which is 0.01.
     method : "objective" perturbation, or "output" perturbation.
-    norm_bound, random_state : as in ObjectivePerturbationClassifier.
+    norm_bound, classes, random_state : as in ObjectivePerturbationClassifier.
     """
+
+    numbers: ClassVar[Mapping[str, Numbers]] = {**PublishedClassifier.numbers, "regularization": POSITIVE}
 
     epsilon: float = 1.0
     _: KW_ONLY
     regularization: float = 0.02
     method: Literal["objective", "output"] = "objective"
     norm_bound: float = 1.0
+    classes: Sequence[Any] | None = None
     random_state: int | None = None
 
     def _parameters(self, rows: Floats, labels: Floats, generator: np.random.Generator) -> Floats:
@@ -170,7 +188,7 @@ class ChaudhuriClassifier(PublishedClassifier):
 
 @dataclass(eq=False, repr=False)
 class GradientDescentClassifier(PublishedClassifier):
-    """(`computed_epsilon_`, δ)-DP in real arithmetic: Algorithm 2 with its n² noisy steps.
+    """(`computed_epsilon_`, δ)-DP for two public `classes` in real arithmetic: Algorithm 2 with its n² noisy steps.
 
     Parameters
     ----------
@@ -179,12 +197,19 @@ class GradientDescentClassifier(PublishedClassifier):
     radius : of the ball Θ.
     convexity : β of the term (β/2)‖θ‖²: with it steps are those of Theorem 2.2 (b), at 0 those of (a).
     loss : "logistic" or "hinge".
-    norm_bound, random_state : as in ObjectivePerturbationClassifier.
+    norm_bound, classes, random_state : as in ObjectivePerturbationClassifier.
 
     Attributes
     ----------
     sigma_ : σ of the noise on n times a gradient.
     """
+
+    numbers: ClassVar[Mapping[str, Numbers]] = {
+        **PublishedClassifier.numbers,
+        "delta": Numbers(0, 1, open_low=True, open_high=True),
+        "radius": POSITIVE,
+        "convexity": Numbers(0),
+    }
 
     epsilon: float = 1.0
     delta: float = 1e-6
@@ -194,6 +219,7 @@ class GradientDescentClassifier(PublishedClassifier):
     convexity: float = 0.0
     loss: LossName = "logistic"
     norm_bound: float = 1.0
+    classes: Sequence[Any] | None = None
     random_state: int | None = None
 
     def _parameters(self, rows: Floats, labels: Floats, generator: np.random.Generator) -> Floats:

@@ -245,8 +245,8 @@ def figure_3_figures(
     return [
         Figure(
             "Figure 1",
-            "The paper sketches how accuracy falls with the strength of protection; here with what was measured on the synthetic data of section 5.1. The "
-            "sketch has no numbers. Its promise, that the aggregate lies above own data for strong protection too, needs another receiver than mirror averaging.",
+            "The paper sketches how accuracy falls with the strength of protection; here with what was measured on the synthetic data of section 5.1. "
+            "The text gives it no numbers. Its promise, that the aggregate lies above own data for strong protection too, needs another receiver than mirror averaging.",
             [
                 curves(
                     strengths, sketch, x_label="strength of protection, 1/ε", y_label="accuracy", title="As in Figure 1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -27,17 +28,17 @@ def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """All sections."""
     tell("inverse temperatures")
     small = settings.repeats if settings.quick else SMALL_FACTOR * settings.repeats
-    tables = [logistic_table(), normal_table(), tail_table(), pure_table()]
+    computed = [logistic_table(), normal_table(), tail_table(), pure_table()]
     cases = measured_cases(tell, 1 if settings.quick else None)
     own = samplers.custom_times_table(tell, 5_000 if settings.quick else 50_000)
-    tables += [steps_table(cases), times_table(cases), own]
-    tables += [
+    measured = [steps_table(cases), times_table(cases), own]
+    measured += [
         other_losses_results.location_table(tell, small),
         other_losses_results.ridge_table(tell, small),
         other_losses_results.softmax_table(tell, small),
     ]
-    cancer = breast_cancer(tell, small)
-    tables.append(accuracy_table(cancer))
+    draws = accuracy_part(tell, settings)
+    measured += draws.tables
     figures = [
         Figure(
             "§4.1: inverse temperatures",
@@ -49,22 +50,29 @@ def run(tell: Tell, settings: StudySettings) -> StudyResult:
             "Steps against the total variation that is charged to δ (Theorem 12).",
             [steps_panel()],
         ),
-        Figure(
-            "Accuracy of one draw",
-            "Accuracy against ε; bars are standard errors. Not in the paper, which reports no experiment.",
-            [accuracy_panel(cancer)],
-        ),
     ]
-    if not settings.quick:
-        census = adult(tell, max(2, settings.repeats // ADULT_SHARE))
-        tables.append(accuracy_table(census))
-        figures[-1] = replace(figures[-1], panels=[*figures[-1].panels, accuracy_panel(census)])
+    drawn = draws.figures
     if settings.quick:
         short = "Quick run: fewer repetitions, 5,000 rows where it takes long, no Adult."
-        tables = [replace(table, says=f"{short} {table.says}") for table in tables]
-        figures = [replace(figure, differs=short) for figure in figures]
-    return StudyResult(tables, figures)
+        measured = [replace(table, says=f"{short} {table.says}") for table in measured]
+        drawn = [replace(figure, differs=short) for figure in drawn]
+    return StudyResult([*computed, *measured], [*figures, *drawn])
 
+
+def accuracy_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """One draw as a model: breast cancer and, unless quick, Adult."""
+    found = [breast_cancer(tell, settings.repeats if settings.quick else SMALL_FACTOR * settings.repeats)]
+    if not settings.quick:
+        found.append(adult(tell, max(2, settings.repeats // ADULT_SHARE)))
+    figure = Figure(
+        "Accuracy of one draw",
+        "Accuracy against ε; bars are standard errors. Not in the paper, which reports no experiment.",
+        [accuracy_panel(each) for each in found],
+    )
+    return StudyResult([accuracy_table(each) for each in found], [figure])
+
+
+PARTS: Final[Mapping[str, Callable[[Tell, StudySettings], StudyResult]]] = {"accuracy": accuracy_part}
 
 STUDY: Final = Study(
     title="Gibbs posteriors: inverse temperatures (§4.1, §4.2), pure ε (Theorems 2, 3), samplers (§4.3), losses beyond the paper, and accuracy of one draw",

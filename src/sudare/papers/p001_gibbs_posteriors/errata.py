@@ -13,14 +13,14 @@ ERRATA: Final = (
     Erratum(
         "Corollary 10 (i), eq. 22",
         "(ε, e^{−(1+ε)/4})-DP for every ε",
-        "false for large ε: on linear losses the exact δ is larger; refused there",
+        "false for large ε: on linear losses, or shifted softplus (ℓ ≥ 0) as close to them as one likes, the exact δ is larger; refused there",
         f"{_BETA}::test_corollary_10_one_is_refused_where_it_is_false",
     ),
     Erratum(
         "Corollary 10 (ii), eq. 23",
         "(ε, δ)-DP for every ε",
         "proved only up to ε = 1 + D/2, and false for large ε; the tight condition replaces it",
-        f"{_BETA}::test_corollary_10_two_is_refused_beyond_its_proof",
+        f"{_BETA}::test_corollary_10_two_is_false_for_large_epsilon",
     ),
     Erratum(
         "§4.1, eq. 27",
@@ -40,6 +40,18 @@ ERRATA: Final = (
         "−4uC′ under the root",
         "+4uC′: only then is D₊ = u",
         f"{_ERRATA}::test_the_root_of_equation_32_needs_a_plus",
+    ),
+    Erratum(
+        "Assumption 7 (iii)",
+        "the law is proportional to exp(−βΣℓ − log π̄)",
+        "exp(−βΣℓ + log π̄): with the printed sign (29) would have −1/τ², and there is no such law unless the losses alone bend more than the prior",
+        f"{_ERRATA}::test_the_prior_of_assumption_7_multiplies",
+    ),
+    Erratum(
+        "Theorem 3 (i)",
+        "H = Σ log p",
+        "H = −Σ log p, as above (9); the constants are right",
+        f"{_ERRATA}::test_the_energy_of_theorem_3_has_a_minus",
     ),
     Erratum(
         "Theorem 9, Theorem 13",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,9 +19,18 @@ from sudare.frames.rows import Rows
 from sudare.gibbs.mechanisms import LogisticDraws
 from sudare.linear.losses import Logistic
 from sudare.linear.mechanism import Facts
+from sudare.linear.targets import checked_classes, class_codes
 from sudare.papers.p001_gibbs_posteriors.inverse_temperatures import gaussian_beta
+from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import gaussian_delta
 from sudare.privacy.noise import noise_source
+
+_NUMBERS: Final = {
+    "epsilon": Numbers(0, open_low=True),
+    "delta": Numbers(0, 1, open_low=True, open_high=True),
+    "lam": Numbers(0, open_low=True),
+    "R": Numbers(0, open_low=True),
+}
 
 
 def eq_27_beta(epsilon: float, delta: float, n: int, lam: float, R: float) -> float:
@@ -41,10 +51,11 @@ class FixedBetaDraws(LogisticDraws):
 
 
 class GibbsPosteriorClassifier(ClassifierMixin, BaseEstimator):
-    """(ε, `delta_`)-DP as computed by the tight profile for rows of norm ≤ R; nothing of it can be released, and there is no ledger.
+    """(ε, `delta_`)-DP for two public `classes` as computed by the tight profile for rows of norm ≤ R; nothing of it can be released, and there is no ledger.
 
     Eqs. 24 to 27: sgn(aᵀz + b) with (a, b) from ∝ exp(−β Σ log(1 + e^{−y(aᵀz + b)}))·N(0, I/nλ), which is (25) made random. Longer rows are scaled down to norm R. `temperature` is "eq. 27" (β as
-    printed, with R) or "tight" (with √(R² + 1), the norm of a row with its constant column). Two classes.
+    printed, with R) or "tight" (with √(R² + 1), the norm of a row with its constant column). Without `classes`
+    they are learned from y: `classes_` then shows a class that one record alone has, nothing is promised, and `delta_` is 1.
     """
 
     def __init__(
@@ -56,27 +67,32 @@ class GibbsPosteriorClassifier(ClassifierMixin, BaseEstimator):
         *,
         fit_intercept: bool = True,
         temperature: Literal["eq. 27", "tight"] = "eq. 27",
+        classes: Sequence[Any] | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon, self.delta, self.lam, self.R = epsilon, delta, lam, R
-        self.fit_intercept, self.temperature, self.random_state = fit_intercept, temperature, random_state
+        self.fit_intercept, self.temperature = fit_intercept, temperature
+        self.classes, self.random_state = classes, random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Draw once."""
+        for name, numbers in _NUMBERS.items():
+            numbers.check(name, getattr(self, name))
         if self.temperature not in ("eq. 27", "tight"):
             raise InvalidParameter('temperature must be "eq. 27" or "tight".', 'Use "tight".')
         rows, targets = validate_data(self, X, y, dtype=np.float64)
-        self.classes_ = np.unique(targets)
+        self.classes_ = np.unique(targets) if self.classes is None else checked_classes(self.classes)
         if len(self.classes_) != 2:
             raise InvalidParameter("The paper's classifier has two classes.", "Use GibbsLogisticRegression for more.")
         rows = self._with_constant(rows / np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True) / self.R))
-        signs = np.where(targets == self.classes_[1], 1.0, -1.0)
+        signs = np.where(class_codes(targets, self.classes_) == 1, 1.0, -1.0)
         n, precision = len(rows), len(rows) * self.lam
         norm = math.sqrt(self.R**2 + 1) if self.fit_intercept else self.R
         printed = eq_27_beta(self.epsilon, self.delta, n, self.lam, self.R)
         tight = self.temperature == "tight"
         self.beta_ = gaussian_beta(self.epsilon, self.delta, norm, precision) if tight else printed
-        self.delta_ = gaussian_delta(2 * self.beta_ * norm / math.sqrt(precision), self.epsilon)
+        profile = gaussian_delta(2 * self.beta_ * norm / math.sqrt(precision), self.epsilon)
+        self.delta_ = 1.0 if self.classes is None else profile
         # Eq. 26's prior is not heated: exp(−(nλ/2)‖θ‖²) is exp(−β(ρ/2)‖θ‖²) with ρ = nλ/β.
         facts = Facts(n, rows.shape[1], norm * (1 + 2.0**-40), Logistic(), precision / self.beta_)
         method = FixedBetaDraws(facts, self.epsilon, self.delta, sampler="auto", beta=self.beta_)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sudare.neural.training_methods import require_jax
+from sudare.neural.training_method_base import require_jax
 from sudare.papers.p002_networks.errata import ERRATA
 from sudare.papers.study import Study, StudyResult, StudySettings, Tell
 

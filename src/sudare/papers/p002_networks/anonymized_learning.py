@@ -36,7 +36,7 @@ from sudare.neural.per_row_clipping import (
     stepped,
 )
 from sudare.neural.training import as_layers
-from sudare.neural.training_methods import Layers
+from sudare.neural.training_method_base import Layers
 from sudare.papers.p002_networks.approaches import AnonymizedLearning, Clipping
 from sudare.papers.p002_networks.discrete_laplace import discrete_laplace
 from sudare.papers.p002_networks.ordinary_training import fresh_keys, started

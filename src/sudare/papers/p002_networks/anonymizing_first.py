@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sudare.array_types import Singles
 from sudare.errors import InvalidParameter
-from sudare.neural.training_methods import Facts, Layers
+from sudare.neural.training_method_base import Facts, Layers
 from sudare.papers.p002_networks.approaches import DescentName, SgdSettings
 from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import Cost
@@ -28,7 +28,7 @@ from sudare.synthesis import marginals, microaggregation
 from sudare.synthesis.marginals import MarginalEngine
 from sudare.synthesis.microaggregation import MOST_GROUPS, MicroaggregationEngine
 from sudare.synthesis.staged_budget import StagedNoise
-from sudare.synthesis.synthesizer import ENGINES, EngineName, declared_pairs
+from sudare.synthesis.synthesizer import EngineName, declared_pairs
 from sudare.synthesis.table_cells import SCALED_STEP, CodedRows, Layout, cell_count
 
 # No column of a schema has this name: names are not empty.
@@ -62,8 +62,8 @@ class AnonymizingFirst:
     parameter_guarantee: ClassVar[Guarantee | None] = None
 
     def __post_init__(self) -> None:
-        if self.engine not in ENGINES:
-            raise InvalidParameter(f"engine must be one of {', '.join(ENGINES)}.", "Use one of these words.")
+        if self.engine not in _ENCODINGS:
+            raise InvalidParameter(f"engine must be one of {', '.join(_ENCODINGS)}.", "Use one of these words.")
         if self.facts.encoding != _ENCODINGS[self.engine]:
             raise InvalidParameter(
                 f"The engine {self.engine!r} reads rows in the encoding {_ENCODINGS[self.engine]!r}, "

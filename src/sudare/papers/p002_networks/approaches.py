@@ -16,7 +16,7 @@ import numpy as np
 
 from sudare.array_types import Singles
 from sudare.errors import InvalidParameter
-from sudare.neural.training_methods import Facts, Layers, flattened, layered, parameters_in
+from sudare.neural.training_method_base import Facts, Layers, flattened, layered, parameters_in
 from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import (
     Cost,

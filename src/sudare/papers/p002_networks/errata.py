@@ -102,8 +102,8 @@ ERRATA: Final = (
     ),
     Erratum(
         "eq. 13 and eq. 14",
-        "½ exp(−(ε/Δ)(f(D) − f_max)) is a probability",
-        "the sign of the exponent is wrong: it is above 1 at distance Δ from ε = log 2 on",
+        "the integral from f(D) − f_max on is ½ exp(−(ε/Δ)(f(D) − t_max)), a probability",
+        "t_max is f_max; it is the integral from f_max − f(D) on, and the sign of the exponent is wrong: as printed it is above 1 at distance Δ from ε = log 2 on",
         f"{_TESTS}test_equation_13_has_the_wrong_sign",
     ),
     Erratum(
@@ -111,6 +111,12 @@ ERRATA: Final = (
         "max(y) = max(x) is never negative",
         "it is for a unit that is never active, and turns the next interval around: max(x, 0)",
         "tests/papers/p002_networks/test_parameter_intervals.py::test_a_unit_that_can_never_be_active_moves_nothing",
+    ),
+    Erratum(
+        "eq. 22",
+        "the slopes δ^(l) lie within −1 and 1",
+        "those of the output layer 𝓛 do, which is meant; those of layers before it, by (23), need not",
+        f"{_TESTS}test_equation_22_is_about_the_output_layer",
     ),
     Erratum(
         "section 4-2 (3), the noisy change",

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from sudare.errors import InvalidParameter
 from sudare.neural.estimators import FullyConnectedNetwork, NetworkClassifier, NetworkRegressor
-from sudare.neural.training_methods import Facts, TrainingMethod
+from sudare.neural.training_method_base import Facts, TrainingMethod
 from sudare.papers.p002_networks.anonymizing_first import AnonymizingFirst
 from sudare.papers.p002_networks.approaches import AnonymizedLearning, Clipping, DescentName, LearningFirst
 from sudare.privacy.guarantee import Guarantee

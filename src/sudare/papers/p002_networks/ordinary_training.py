@@ -22,11 +22,11 @@ from sudare.neural.per_row_clipping import (
 )
 from sudare.neural.seeded_randomness import random_order, standard_normals
 from sudare.neural.training import as_layers
-from sudare.neural.training_methods import Layers
+from sudare.neural.training_method_base import Layers
 from sudare.papers.p002_networks.approaches import SgdSettings
 from sudare.papers.p002_networks.printed_training import Batches, Descent, fixed_batches, trained
 from sudare.privacy.noise import NoiseSource
-from sudare.sums.streams import SEED_BYTES
+from sudare.sums.pseudorandom_streams import SEED_BYTES
 
 
 def trained_without_privacy(

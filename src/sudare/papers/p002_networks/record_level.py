@@ -23,7 +23,7 @@ from sudare.papers.p002_networks.estimators import AnonymizingFirstClassifier
 from sudare.papers.repetitions import Measurements, repetitions
 from sudare.papers.study import Cell, Figure, ResultTable, Tell
 from sudare.privacy.guarantee import Guarantee, readable_up
-from sudare.report.numbers import rounded_up
+from sudare.report.number_formatting import rounded_up
 from sudare.report.plots import Panel, curves
 from sudare.schema import encode
 from sudare.synthesis import PrivateSynthesizer

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from sudare.papers.p003_decentralised.algorithm1_results import (
+    KEY_BITS,
     em_over_sums_table,
     figure_1_7,
     figure_1_8,
@@ -37,7 +38,7 @@ from sudare.papers.p003_decentralised.lossy_averaging_results import lost_messag
 from sudare.papers.p003_decentralised.private_dictionary import private_results
 from sudare.papers.p003_decentralised.record_reconstruction import records_attack_table
 from sudare.papers.p003_decentralised.sum_costs import figure_1_9, figure_1_9_counts, sums_table
-from sudare.papers.study import Figure, ResultTable, Study, StudyResult, StudySettings, Tell
+from sudare.papers.study import Figure, Study, StudyResult, StudySettings, Tell
 from sudare.report.plots import Panel
 
 SEED: Final = 2021
@@ -48,17 +49,15 @@ _QUICK: Final = "Quick: two seeds of everything, five members at most under encr
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """Sums first, then the dictionary. What takes long is repeated twenty times or fewer where `repeats` allows."""
-    few = min(settings.repeats, FEW)
-    generator = np.random.default_rng(SEED)
-    sums, sum_figures = _sums(tell, generator, few, settings.quick)
-    patterns, pattern_figures = _patterns(tell, settings.repeats, few, settings.quick)
-    return StudyResult([*sums, *patterns], [*sum_figures, *pattern_figures])
+    found = [part(tell, settings) for part in PARTS.values()]
+    return StudyResult(
+        [each for part in found for each in part.tables], [each for part in found for each in part.figures]
+    )
 
 
-def _sums(
-    tell: Tell, generator: np.random.Generator, few: int, quick: bool
-) -> tuple[Sequence[ResultTable], Sequence[Figure]]:
+def sums_part(tell: Tell, settings: StudySettings) -> StudyResult:
     """Averaging, chunks, encryption, links that fail, and chains of blocks."""
+    few, quick, generator = _few(settings), settings.quick, np.random.default_rng(SEED)
     tell("graphs and rounds")
     (four, four_panel), (five, five_panels), (six, six_panels) = figure_1_4(generator), figure_1_5(), figure_1_6()
     encrypted = min(few, TRAININGS)
@@ -78,7 +77,7 @@ def _sums(
         byzantine_table(),
     ]
     runs = f"Bars: one standard error over {few} runs, of Paillier over {encrypted}; how often the chapter measured is not given in the text."
-    return tables, _sums_figures(four_panel, five_panels, six_panels, nine_panel, runs, quick)
+    return StudyResult(tables, _sums_figures(four_panel, five_panels, six_panels, nine_panel, runs, quick))
 
 
 def _sums_figures(
@@ -143,33 +142,17 @@ def _sums_figures(
     ]
 
 
-def _patterns(tell: Tell, repeats: int, few: int, quick: bool) -> tuple[Sequence[ResultTable], Sequence[Figure]]:
-    """The chapter's learner and the product's, with and without ε."""
+def learner_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """The chapter's learner as printed and corrected, beside the product's."""
     eight, eight_panels = figure_1_8()
-    pruning, pruning_panels = pruning_results(min(repeats, PRUNINGS), tell)
-    recovery, hard = recovery_table(repeats, tell), hard_table(repeats, tell)
-    records, records_panel = few_records_results(few, tell)
-    private, private_panels = private_results(few, tell)
-    detection, detection_figure = detection_results(tell, StudySettings(few, quick))
-    tables = [
-        eight,
-        pruning,
-        em_over_sums_table(min(few, TRAININGS), tell),
-        recovery,
-        hard,
-        records,
-        anomaly_table(few, tell),
-        rho_table(min(few, FEWEST), tell),
-        fault_table(min(few, FEWEST), tell),
-        records_attack_table(few, tell),
-        private,
-        detection,
-    ]
-    shortened = _QUICK if quick else ""
-    bars = f"± one standard error over {few} seeds"
+    prunings = min(settings.repeats, PRUNINGS)
+    pruning, pruning_panels = pruning_results(prunings, tell)
     figures = [
         Figure(
-            "Figure 1.7", "The true weights of three members over patterns A, B and C (1.85) to (1.87).", [figure_1_7()]
+            "Figure 1.7",
+            "The true weights of three members over patterns A, B and C (1.85) to (1.87). The text prints those of member 1: 2/3, 1/3 and 0.",
+            [figure_1_7()],
+            "Members 2 and 3 have the same weights over other patterns: theirs are drawn in the chapter's figure, not given in the text.",
         ),
         Figure(
             "Figure 1.8",
@@ -180,26 +163,83 @@ def _patterns(tell: Tell, repeats: int, few: int, quick: bool) -> tuple[Sequence
         ),
         Figure(
             "Patterns that γ-pruning leaves",
-            f"Mean number of patterns left of six, and the median held-out gap, by the penalty ρ₀; {min(repeats, PRUNINGS)} seeds.",
+            f"Mean number of patterns left of six, and the median held-out gap, by the penalty ρ₀; {prunings} seeds.",
             pruning_panels,
-            shortened,
+            _shortened(settings),
         ),
-        Figure(
-            "Few records",
-            f"Held-out gap by the number of records a member, {bars}.",
-            [records_panel],
-            shortened,
-        ),
-        Figure(
-            "The dictionary with ε",
-            f"Held-out gap by ε, {bars}.",
-            private_panels,
-            shortened,
-        ),
-        detection_figure,
     ]
-    return tables, figures
+    return StudyResult([eight, pruning], figures)
 
+
+def em_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """The chapter's learner over sums that are not exact."""
+    key_bits = KEY_BITS[:1] if settings.quick else KEY_BITS
+    return StudyResult([em_over_sums_table(min(_few(settings), TRAININGS), tell, key_bits)], [])
+
+
+def example_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """The product's dictionary without ε on the chapter's example."""
+    return StudyResult([recovery_table(settings.repeats, tell)], [])
+
+
+def hard_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """The same on a harder example."""
+    return StudyResult([hard_table(settings.repeats, tell)], [])
+
+
+def few_records_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """The same with few records: held-out gaps, and anomalies."""
+    records, panel = few_records_results(_few(settings), tell)
+    caption = f"Held-out gap by the number of records a member, {_bars(settings)}."
+    return StudyResult(
+        [records, anomaly_table(_few(settings), tell)], [Figure("Few records", caption, [panel], _shortened(settings))]
+    )
+
+
+def attribution_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """ρ₀ by labelled faults, the sensor at fault, and what exact sums give away."""
+    fewest = min(settings.repeats, FEWEST)
+    return StudyResult(
+        [rho_table(fewest, tell), fault_table(fewest, tell), records_attack_table(_few(settings), tell)], []
+    )
+
+
+def private_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """The dictionary with ε."""
+    table, panels = private_results(_few(settings), tell)
+    caption = f"Held-out gap by ε, {_bars(settings)}."
+    return StudyResult([table], [Figure("The dictionary with ε", caption, panels, _shortened(settings))])
+
+
+def detection_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """Faults that are hard to see."""
+    table, figure = detection_results(tell, StudySettings(_few(settings), settings.quick))
+    return StudyResult([table], [figure])
+
+
+def _few(settings: StudySettings) -> int:
+    return min(settings.repeats, FEW)
+
+
+def _bars(settings: StudySettings) -> str:
+    return f"± one standard error over {_few(settings)} seeds"
+
+
+def _shortened(settings: StudySettings) -> str:
+    return _QUICK if settings.quick else ""
+
+
+PARTS: Final[Mapping[str, Callable[[Tell, StudySettings], StudyResult]]] = {
+    "sums": sums_part,
+    "learner": learner_part,
+    "em": em_part,
+    "example": example_part,
+    "hard": hard_part,
+    "few": few_records_part,
+    "attribution": attribution_part,
+    "private": private_part,
+    "detection": detection_part,
+}
 
 STUDY: Final = Study(
     "Sums without a server, and the pattern dictionary", "003 (Ide 2021)", REPEATS, run, quick_repeats=2, errata=ERRATA

@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.array_types import Booleans, Floats
 from sudare.dictionary import MemberModel
-from sudare.dictionary.families import Family, Patterns
+from sudare.dictionary.exponential_families import Family, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.member_records import opened_members
-from sudare.dictionary.member_weights import updated_weights
+from sudare.dictionary.member_tables import opened_members
+from sudare.dictionary.mixture_weights import updated_weights
 from sudare.errors import InvalidParameter
 from sudare.papers.p003_decentralised.consensus_methods import Consensus, exact_totals
 from sudare.papers.p003_decentralised.printed_gaussian import ExponentialFamily, PrintedGaussian

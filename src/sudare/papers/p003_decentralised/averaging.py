@@ -31,7 +31,7 @@ from sudare.papers.p003_decentralised.spectra import (
     sparse_laplacian,
 )
 from sudare.parameter_checks import Numbers
-from sudare.schema.frame_conversion import attempt
+from sudare.schema.table_from_any_frame import attempt
 
 Method = Literal["constant", "optimal", "chebyshev", "finite_time"]
 METHODS: Final[tuple[Method, ...]] = get_args(Method)

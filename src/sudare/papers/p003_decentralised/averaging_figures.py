@@ -88,7 +88,7 @@ def figure_1_5(largest: int = 100) -> tuple[ResultTable, list[Panel]]:
         "Figure 1.5: rounds until ν₂^t ≤ 1e-3 at S = 10",
         ("b", "paper", "ours"),
         rows,
-        "Cycles with ε = 1/4b. No single step gives the printed three. (1.50) is right with ε = 1/4b put in: rounds grow like S²/b², not S²/b³.",
+        "Cycles with ε = 1/4b. No single step gives the printed three. (1.50) is right: with ε = 1/4b put in, rounds grow like S²/b².",
     )
     members = list(range(5, largest + 1, 5))
     eigenvalues = _for_each_reach(members, cycle_second_eigenvalue)

@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from sudare.papers.p003_decentralised.chunked_sum_assessment import Assessment, Breach
-from sudare.report.numbers import nearest
+from sudare.report.number_formatting import nearest
 
 
 def assessment_report(assessment: Assessment) -> list[RenderableType]:

@@ -117,8 +117,8 @@ def chain_table(shares: Sequence[float] = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4,
             "exactly",
         ),
         rows,
-        "(1.25) starts z blocks behind; Nakamoto (2008) adds what the attacker finds meanwhile, as Poisson; exactly it is negative binomial. From q = ½ on, "
-        "not 51 %, every past can be rewritten.",
+        "(1.25) starts z blocks behind; Nakamoto (2008) adds what the attacker finds meanwhile, as Poisson; exactly it is negative binomial. From q = ½ on "
+        "every past can be rewritten.",
     )
 
 

@@ -7,7 +7,7 @@ depend on each other in pairs, so that a fault is rarely far from what is usual:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -16,6 +16,8 @@ from sklearn.metrics import roc_auc_score
 
 from sudare.array_types import Floats
 from sudare.dictionary import PatternDictionary
+from sudare.dictionary.member_tables import Layout, Records
+from sudare.dictionary.training import SimulatedTraining
 from sudare.papers.p003_decentralised.dictionary_figures import mixture_by_bic, own_weights_score
 from sudare.papers.p003_decentralised.made_up_consortia import CHAPTER_WEIGHTS, Truth
 from sudare.papers.repetitions import Measurements, estimated_series, measurements, noted, repetitions
@@ -115,16 +117,29 @@ def without_epsilon(trial: Trial, seed: int) -> Iterator[tuple[str, Scorer]]:
     yield WAYS[3], lambda member, X: -own_weights_score(pooled, trial.records[member], X)
 
 
-def dictionary_scorer(trial: Trial, epsilon: float | None, seed: int) -> Scorer:
-    """The dictionary's scores; with ε, by seeded noise of the same law."""
-    fitted = PatternDictionary(
+class TriedMembers(PatternDictionary):
+    """The dictionary with own parts of the first members only, who are tried; those of others take long and are not asked for."""
+
+    def _take(self, training: SimulatedTraining, layout: Layout, members: Sequence[Records]) -> None:
+        super()._take(replace(training, own=training.own[:TRIED]), layout, members[:TRIED])
+
+
+def fitted_dictionary(trial: Trial, epsilon: float | None, seed: int) -> TriedMembers:
+    """The dictionary of all members; with ε, by seeded noise of the same law."""
+    model = TriedMembers(
         START,
         bounds=BOUNDS,
         hide="nothing",
         epsilon=epsilon,
         delta=None if epsilon is None else DELTA,
         random_state=None if epsilon is None else seed,
-    ).fit(trial.records)
+    )
+    return model.fit(trial.records)
+
+
+def dictionary_scorer(trial: Trial, epsilon: float | None, seed: int) -> Scorer:
+    """The dictionary's scores."""
+    fitted = fitted_dictionary(trial, epsilon, seed)
     return lambda member, X: fitted.member(member).score_samples(X)
 
 

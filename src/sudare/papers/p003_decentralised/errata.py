@@ -12,18 +12,6 @@ _HERE: Final = "tests/papers/p003_decentralised/"
 
 ERRATA: Final = (
     Erratum(
-        "section 1.3.4",
-        "a chain is rewritten for sure by who has 51 % of the power",
-        "by who has one half",
-        _SUMS + "test_the_51_per_cent_attack_needs_50",
-    ),
-    Erratum(
-        "eq. 1.25",
-        "(q/p)^z is the risk after z confirmations",
-        "it starts z blocks behind; while z blocks confirm the attacker works too, and the risk is I_{4pq}(z, ½)",
-        _SUMS + "test_equation_1_25_is_not_the_risk_after_z_confirmations",
-    ),
-    Erratum(
         "sections 1.1 and 1.4",
         "members' records are not shared: only totals are",
         "a curious member of two computes all records of the other from ten exact iterations",
@@ -72,12 +60,6 @@ ERRATA: Final = (
         _SUMS + "test_the_product_of_equation_1_35_needs_factors_that_are_probabilities",
     ),
     Erratum(
-        "eq. 1.35",
-        "S(S − 1) pairs",
-        "half of them: who is next to whom is mutual",
-        _SUMS + "test_equation_1_35_counts_every_pair_twice",
-    ),
-    Erratum(
         "below eq. 1.45",
         "ν₂ is at l = 1 and l = S − 1",
         "at l = 2 and l = S",
@@ -90,12 +72,6 @@ ERRATA: Final = (
         _SUMS + "test_equation_1_48_fails_where_the_sum_is_near_zero",
     ),
     Erratum("eq. 1.49", "1 − x", "exp(−x)", _SUMS + "test_equation_1_49_is_an_exponential"),
-    Erratum(
-        "eq. 1.50, Theorem 1.2",
-        "S²/(ε b³) rounds",
-        "S²/b²: ε must shrink like 1/b",
-        _SUMS + "test_equation_1_50_scales_as_s_squared_over_b_squared",
-    ),
     Erratum(
         "section 1.4.4, Figure 1.5",
         "236, 47 and 6 rounds at S = 10, b = 1, 2, 3",

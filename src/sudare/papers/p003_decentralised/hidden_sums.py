@@ -25,7 +25,7 @@ from sudare.parameter_checks import Numbers
 from sudare.sums import shamir
 from sudare.sums.fixed_point import WORD_BITS, FixedPoint, vector_of_numbers
 from sudare.sums.in_process import SecureSum, WordSum, check_lengths, decoded_sum, disseminated, encoded_vectors
-from sudare.sums.streams import derived, fresh_seed, permutation, stretched, unit_floats
+from sudare.sums.pseudorandom_streams import derived, fresh_seed, permutation, stretched, unit_floats
 
 OtherHide = Literal["shares", "shamir", "chunks", "paillier"]
 OTHER_HIDES: Final[tuple[OtherHide, ...]] = get_args(OtherHide)

@@ -16,9 +16,9 @@ from scipy.special import logsumexp
 
 from sudare.array_types import Floats
 from sudare.dictionary import MemberModel
-from sudare.dictionary.families import log_weights
+from sudare.dictionary.exponential_families import log_weights
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.member_records import finite_matrix
+from sudare.dictionary.member_tables import finite_matrix
 from sudare.errors import DataError, InvalidParameter
 from sudare.parameter_checks import Numbers
 

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from sudare.array_types import Floats
 from sudare.dictionary import MemberModel, PatternDictionary
-from sudare.dictionary.families import Patterns
+from sudare.dictionary.exponential_families import Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
 
 # Three plants, three patterns, four sensors; each plant lacks one pattern (figure 1.7).

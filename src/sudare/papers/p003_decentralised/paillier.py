@@ -2,7 +2,8 @@
 
 Member i sends E_i(−x_i) to its neighbour j, which adds its own x_j and multiplies by a secret weight a_j, all under encryption. Member i
 decrypts a_j(x_j − x_i) and multiplies by its own secret weight a_i. Both ends of an edge move by a_i·a_j times the difference, so the sum stays,
-and neither learns the other's value from one round. It is slow, inexact, and protects no better than its weights do; use masks.
+and neither learns the other's value from one round. Numbers of one round share an edge's weight, so that as many as a plaintext has room for
+travel in one ciphertext, and each is what it would be alone. It is slow, inexact, and protects no better than its weights do; use masks.
 """
 
 from __future__ import annotations
@@ -20,19 +21,21 @@ from sudare.errors import InvalidParameter
 from sudare.optional_packages import optional_package
 from sudare.papers.p003_decentralised.graphs import Graph
 from sudare.papers.p003_decentralised.spectra import nonzero_range
-from sudare.sums.streams import derived, unit_floats
+from sudare.sums.pseudorandom_streams import derived, unit_floats
 
 # Weights are whole numbers of 2^−16 between a half and one, values whole numbers of 2^−32; all products fit any key allowed here.
 _WEIGHT_BITS: Final = 16
 _VALUE_BITS: Final = 32
 _LEAST_KEY_BITS: Final = 256
+# Room for a signed number in a plaintext: differences of two values below 2^92, times a weight below 2^16.
+_SLOT_BITS: Final = 112
 _MOST_VALUE: Final = 2.0**60
 _LEAST_PRODUCT: Final = 0.25
 
 
 @dataclass(frozen=True)
 class PaillierCost:
-    """What averaging takes: rounds, the most ciphertexts one member sends in a round, and bits of all, for every number."""
+    """What averaging takes: rounds, the most ciphertexts one member sends in a round, and bits of all, for every number that has a ciphertext of its own."""
 
     rounds: int
     ciphertexts_per_round: int
@@ -78,7 +81,7 @@ def _library() -> Any:
 
 
 def request(public: Any, value: int) -> Any:
-    """E_i(−x_i), from member i to a neighbour."""
+    """E_i(−x_i), from member i to a neighbour; of several numbers at once if they are packed."""
     return public.encrypt(-value)
 
 
@@ -89,10 +92,30 @@ def answer(encrypted: Any, value: int, weight: int) -> Any:
     return replied
 
 
-def step_from(private: Any, replied: Any, weight: int) -> float:
-    """a_i·a_j(x_j − x_i): how far member i is pulled along this edge."""
-    scaled: int = private.decrypt(replied) * weight
-    return math.ldexp(scaled, -2 * _WEIGHT_BITS - _VALUE_BITS)
+def steps_from(private: Any, replied: Any, weight: int, numbers: int) -> list[float]:
+    """a_i·a_j(x_j − x_i) for each number: how far member i is pulled along this edge."""
+    differences = unpacked(private.decrypt(replied), numbers)
+    return [math.ldexp(each * weight, -2 * _WEIGHT_BITS - _VALUE_BITS) for each in differences]
+
+
+def slots(key_bits: int) -> int:
+    """How many numbers one ciphertext holds; a plaintext is a signed number of up to a third of the key."""
+    return (key_bits - 2) // _SLOT_BITS
+
+
+def packed(values: Sequence[int]) -> int:
+    """One whole number with the values as its signed digits."""
+    return sum(value << (_SLOT_BITS * place) for place, value in enumerate(values))
+
+
+def unpacked(plaintext: int, numbers: int) -> list[int]:
+    """The signed digits of a whole number, each between −2^111 and 2^111."""
+    found, half = [], 1 << (_SLOT_BITS - 1)
+    for _ in range(numbers):
+        digit = ((plaintext + half) & (2 * half - 1)) - half
+        found.append(digit)
+        plaintext = (plaintext - digit) >> _SLOT_BITS
+    return found
 
 
 def paillier_average(
@@ -125,9 +148,12 @@ def _pulls(current: Floats, graph: Graph, pairs: Sequence[tuple[Any, Any]], seed
     for first, second in graph.edges:
         for one, other in ((first, second), (second, first)):
             public, private = pairs[one]
-            for place in range(current.shape[1]):
-                replied = answer(request(public, whole[one][place]), whole[other][place], weights[other, one])
-                pulls[one, place] += step_from(private, replied, weights[one, other])
+            together = slots(public.n.bit_length())
+            for start in range(0, current.shape[1], together):
+                own, others = (whole[member][start : start + together] for member in (one, other))
+                replied = answer(request(public, packed(own)), packed(others), weights[other, one])
+                steps = steps_from(private, replied, weights[one, other], len(own))
+                pulls[one, start : start + together] += steps
     return pulls
 
 

@@ -12,7 +12,7 @@ from typing import Final, Literal, Protocol, get_args
 import numpy as np
 
 from sudare.array_types import Floats
-from sudare.dictionary.families import Patterns, positive, symmetric
+from sudare.dictionary.exponential_families import Patterns, positive, symmetric
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.errors import InvalidParameter, NotSolved
@@ -87,7 +87,7 @@ class PrintedGaussian:
         found = graphical_lasso_as_printed(covariance, penalty, tol=_ALGORITHM_3_TOLERANCE)
         if not np.isfinite(found.gap):
             raise NotSolved(
-                "Algorithm 3 ended with a matrix that is no precision.", "Use a larger rho0, or solver='newton'."
+                "Algorithm 3 ended with a matrix that is no precision.", "Use a larger rho0, or updates='corrected'."
             )
         return found.precision
 

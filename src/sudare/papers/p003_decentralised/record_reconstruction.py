@@ -16,10 +16,10 @@ from scipy.special import logsumexp
 
 from sudare.array_types import Floats
 from sudare.dictionary.em import Dictionary, Script, Terms
-from sudare.dictionary.families import Patterns, log_weights
+from sudare.dictionary.exponential_families import Patterns, log_weights
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.member_records import Records
-from sudare.dictionary.member_weights import updated_weights
+from sudare.dictionary.member_tables import Records
+from sudare.dictionary.mixture_weights import updated_weights
 from sudare.dictionary.private_sum_questions import NoisyMoments, unpacked
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.sum_questions import Counts, Moments, Own, Question, answered

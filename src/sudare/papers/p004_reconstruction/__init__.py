@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,7 +20,7 @@ from sudare.papers.p004_reconstruction.algorithm1 import FiniteMixtureReconstruc
 from sudare.papers.p004_reconstruction.algorithm2 import FiniteMixtureJointReconstruction
 from sudare.papers.p004_reconstruction.errata import ERRATA
 from sudare.papers.p004_reconstruction.iterative_technique import iterative_bayesian_technique
-from sudare.papers.study import Figure, Study, StudyResult, StudySettings, Tell
+from sudare.papers.study import Figure, ResultTable, Study, StudyResult, StudySettings, Tell
 
 __all__ = [
     "STUDY",
@@ -31,58 +32,113 @@ __all__ = [
 
 QUICK_SIZES: Final = (1_000, 10_000, 100_000)
 _QUICK: Final = "Quick run: few repetitions, up to 100,000 records, and a part of our own comparisons."
+# Beginnings of titles and labels of what is the same in a quick run.
+_NEVER_SHORT: Final = ("Table 1:", "One column of", "Figure 1", "Reconstructions")
 
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """All tables and figures."""
-    repeats = settings.repeats
+    found = [part(tell, settings) for part in (QUICK_PARTS if settings.quick else PARTS).values()]
+    tables = [table for part in found for table in part.tables]
+    figures = [figure for part in found for figure in part.figures]
+    return marked(tables, figures) if settings.quick else StudyResult(tables, figures)
+
+
+def one_column_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """Table 2, both figures, and what could be had at most."""
     sizes = QUICK_SIZES if settings.quick else figure2.SIZES
-    columns = table2.measured(tell, repeats)
-    simulated = figure2.measured(tell, repeats, sizes)
-    several = several_columns.MIXTURES[:1] if settings.quick else several_columns.MIXTURES
-    joint = several_columns.measured(tell, repeats, several)
-    grouped = clusters.measured(tell, repeats)
-    waves = square_waves.measured(tell, repeats)
+    columns = table2.measured(tell, settings.repeats)
+    simulated = figure2.measured(tell, settings.repeats, sizes)
     tables = [
-        several_columns.table_1(),
         table2.table_2(columns),
         table2.table_2_by_components(columns),
         table2.table_2_early_stops(columns),
         *(figure2.accuracy_table(simulated, width, sizes) for width in figure2.WIDTHS),
         figure2.components_table(simulated, sizes),
         figure2.winners_table(simulated, sizes),
-        clusters.table(grouped),
-        several_columns.accuracy_table(joint, several),
-        several_columns.covariance_table(joint, several),
-        several_columns.census_table(tell, repeats),
-        square_waves.accuracy_table(waves),
-        figure2.speed_table(tell),
     ]
     if not settings.quick:
-        tables += [
-            limits.limits_table(tell, columns, simulated, repeats),
-            other_columns.accuracy_table(other_columns.measured(tell, repeats)),
-            bands_table.coverage_table(bands_table.measured(tell, repeats)),
-        ]
-    figures = [
-        figure2.figure_1(),
-        figure2.figure_2(simulated, sizes),
-        Figure(
-            "Reconstructions",
-            "Histograms of original, perturbed and reconstructed values, with 90 % bands: the product's 'auto'.",
-            [figure2.picture(), *(table2.picture(column) for column in (table2.AGE, table2.EDUCATION))],
-        ),
-        Figure(
-            "Square Wave beside Laplace",
-            "L1 accuracy against the local ε. Bars are standard errors over draws of the noise.",
-            [square_waves.panel(waves, trial) for trial in square_waves.trials()[::2]],
-        ),
-    ]
-    if settings.quick:
-        tables = [replace(table, says=f"{table.says} {_QUICK}") for table in tables]
-        figures = [replace(figure, differs=f"{figure.differs} {_QUICK}".strip()) for figure in figures]
-    return StudyResult(tables, figures)
+        tables.append(limits.limits_table(tell, columns, simulated, settings.repeats))
+    pictures = Figure(
+        "Reconstructions",
+        "Histograms of original, perturbed and reconstructed values, with 90 % bands: the product's default, 'auto'.",
+        [figure2.picture(), *(table2.picture(column) for column in (table2.AGE, table2.EDUCATION))],
+    )
+    return StudyResult(tables, [figure2.figure_1(), figure2.figure_2(simulated, sizes), pictures])
 
+
+def several_columns_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """Joint distributions and clusters."""
+    chosen = several_columns.MIXTURES[:1] if settings.quick else several_columns.MIXTURES
+    joint = several_columns.measured(tell, settings.repeats, chosen)
+    tables = [
+        clusters.table(clusters.measured(tell, settings.repeats)),
+        several_columns.accuracy_table(joint, chosen),
+        several_columns.covariance_table(joint, chosen),
+    ]
+    return StudyResult(tables, [])
+
+
+def cross_tables_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """Table 1, and pairs of census columns."""
+    return StudyResult([several_columns.table_1(), several_columns.census_table(tell, settings.repeats)], [])
+
+
+def square_waves_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """The other noise at equal ε."""
+    waves = square_waves.measured(tell, settings.repeats)
+    figure = Figure(
+        "Square Wave beside Laplace",
+        "L1 accuracy against the local ε. Bars are standard errors over draws of the noise.",
+        [square_waves.panel(waves, trial) for trial in square_waves.trials()[::2]],
+    )
+    return StudyResult([square_waves.accuracy_table(waves)], [figure])
+
+
+def speed_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """What a reconstruction costs."""
+    return StudyResult([figure2.speed_table(tell)], [])
+
+
+def other_columns_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """Simulated columns of other kinds."""
+    return StudyResult([other_columns.accuracy_table(other_columns.measured(tell, settings.repeats))], [])
+
+
+def bands_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """How often bands hold."""
+    return StudyResult([bands_table.coverage_table(bands_table.measured(tell, settings.repeats))], [])
+
+
+def marked(tables: Sequence[ResultTable], figures: Sequence[Figure]) -> StudyResult:
+    """The same, each that a quick run makes shorter saying so."""
+    return StudyResult(
+        [
+            table if table.title.startswith(_NEVER_SHORT) else replace(table, says=f"{table.says} {_QUICK}")
+            for table in tables
+        ],
+        [
+            figure
+            if figure.label.startswith(_NEVER_SHORT)
+            else replace(figure, differs=f"{figure.differs} {_QUICK}".strip())
+            for figure in figures
+        ],
+    )
+
+
+# Repetitions have seeds of their own, so that a part gives the same numbers by itself.
+QUICK_PARTS: Final[Mapping[str, Callable[[Tell, StudySettings], StudyResult]]] = {
+    "cross_tables": cross_tables_part,
+    "one_column": one_column_part,
+    "several_columns": several_columns_part,
+    "square_waves": square_waves_part,
+    "speed": speed_part,
+}
+PARTS: Final[Mapping[str, Callable[[Tell, StudySettings], StudyResult]]] = {
+    **QUICK_PARTS,
+    "other_columns": other_columns_part,
+    "bands": bands_part,
+}
 
 STUDY: Final = Study(
     title="Perturb and reconstruct: tables 1 and 2, figures 1 and 2, both algorithms beside the product, bands and speed",

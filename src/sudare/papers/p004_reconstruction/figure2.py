@@ -26,6 +26,7 @@ from sudare.papers.p004_reconstruction.printed_values import (
     TECHNIQUE,
     l1_accuracy,
 )
+from sudare.papers.p004_reconstruction.table2 import METHODS
 from sudare.papers.repetitions import Measurements, estimated_series, measurements, noted, repetitions
 from sudare.papers.study import Cell, Estimate, Figure, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
@@ -38,7 +39,6 @@ from sudare.report.plots import BLUE, Panel, Theme, curves, finished
 SEED: Final = 20240402
 BOUNDS: Final = (-2.5, 9.5)
 WIDTHS: Final = (1.0, 0.5, 0.1)
-METHODS: Final = ("auto", "smooth", "mixture", "bayes")
 SIZES: Final = tuple(FIGURE_2_NOISE)
 PRINTED_WINNER: Final = {1_000: PROPOSED, 10_000: PROPOSED, 100_000: TECHNIQUE, 1_000_000: TECHNIQUE}
 """Which method section 5.1.2 says was better."""
@@ -97,7 +97,7 @@ def note_size(found: Measurements, size: int, repetition: int) -> None:
     """One repetition: a new sample, new noise."""
     original, perturbation, y = repetition_of(size, repetition)
     truth = {width: np.histogram(original, edges_of(width))[0] / size for width in WIDTHS}
-    for method, distribution in each_method(perturbation, y).items():
+    for method, distribution in each_method(perturbation, y, with_auto=True).items():
         for width in WIDTHS:
             found.note((size, width, method), l1_accuracy(distribution.histogram(edges_of(width)), truth[width]))
     for width in WIDTHS:
@@ -305,11 +305,12 @@ def figure_2(found: Measurements, sizes: Sequence[int] = SIZES) -> Figure:
 
 def _panel(found: Measurements, sizes: Sequence[int], lines: Mapping[str, tuple[Hashable, ...]], title: str) -> Panel:
     return curves(
-        [math.log10(size) for size in sizes],
+        sizes,
         [estimated_series(label, [found.at((size, 1.0, *name)) for size in sizes]) for label, name in lines.items()],
-        x_label="records, powers of ten",
+        x_label="records",
         y_label="L1 accuracy",
         title=title,
+        logarithmic_x=True,
     )
 
 
@@ -334,6 +335,7 @@ def speed_table(tell: Tell, size: int = 1_000_000) -> ResultTable:
     y = perturbation.perturb(original, random_state=SEED)
     jobs: dict[str, Callable[[], object]] = {
         "auto": lambda: Reconstruction(perturbation).fit(y),
+        "evidence": lambda: Reconstruction(perturbation, "evidence").fit(y),
         "mixture, 4 components": lambda: Reconstruction(perturbation, "mixture", components=4).fit(y),
         "smooth": lambda: Reconstruction(perturbation, "smooth").fit(y),
         "bayes": lambda: Reconstruction(perturbation, "bayes").fit(y),

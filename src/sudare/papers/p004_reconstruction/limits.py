@@ -133,7 +133,7 @@ def mean_sizes(means: Floats, deviations: Floats) -> Floats:
 
 
 def known_family_rows(tell: Tell, simulated: Measurements, repeats: int, draws: int = DRAWS) -> list[Sequence[Cell]]:
-    """Figure 2 with 1,000 records: auto, and the posterior mean of somebody who knows the family."""
+    """Figure 2 with 1,000 records: 'auto', and the posterior mean of somebody who knows the family."""
     family = known_family(figure2.perturbation_of(SMALL), draws, np.random.default_rng(figure2.SEED))
     found = Measurements()
     for repetition in range(repeats):
@@ -152,7 +152,7 @@ def known_family_rows(tell: Tell, simulated: Measurements, repeats: int, draws: 
 
 
 def known_count_rows(tell: Tell, simulated: Measurements, repeats: int, size: int = LARGE) -> list[Sequence[Cell]]:
-    """Figure 2 with a million records: auto, and the mixture of somebody who knows how many components there are."""
+    """Figure 2 with a million records: 'auto', and the mixture of somebody who knows how many components there are."""
 
     def note(found: Measurements, repetition: int) -> None:
         original, perturbation, y = figure2.repetition_of(size, repetition)
@@ -166,10 +166,10 @@ def known_count_rows(tell: Tell, simulated: Measurements, repeats: int, size: in
     found = measurements(tell, repetitions(f"limits, {size:,} records", repeats, partial(noted, note)))
     rows: list[Sequence[Cell]] = []
     for width in figure2.WIDTHS:
-        problem, auto = f"figure 2, {size:,} records, bins of {width:g}", simulated.at((size, width, "auto"))
-        rows.append((problem, "four normal components, no atoms; our mixture", found.at(width), auto))
+        problem, average = f"figure 2, {size:,} records, bins of {width:g}", simulated.at((size, width, "auto"))
+        rows.append((problem, "four normal components, no atoms; our mixture", found.at(width), average))
         efficient = figure2.efficient_accuracy(size, width)
-        rows.append((problem, "four normal components; efficient, unbiased", efficient, auto))
+        rows.append((problem, "four normal components; efficient, unbiased", efficient, average))
     return rows
 
 
@@ -179,14 +179,14 @@ def census_rows(table_2: Measurements, column: table2.Column = table2.CAPITAL_GA
     perturbation = table2.perturbation_of(column, len(values))
     rows: list[Sequence[Cell]] = []
     for bins, edges in column.bins.items():
-        auto = table_2.at((column.name, bins, "auto"))
+        average = table_2.at((column.name, bins, "auto"))
         for part in _BLURS:
             accuracy = blurred_accuracy(values, edges, part * perturbation.noise_scale)
             knows = f"shares of zero and of the cap exactly, the rest blurred by {part:g} of the noise scale"
-            rows.append((f"{column.name}, {bins}", knows, accuracy, auto))
+            rows.append((f"{column.name}, {bins}", knows, accuracy, average))
         accuracy, deviation = efficient_log_normal_accuracy(values, perturbation, edges)
         knows = f"that the rest is log-normal; efficient, unbiased (error of zero's share: {deviation:.0f} points)"
-        rows.append((f"{column.name}, {bins}", knows, accuracy, auto))
+        rows.append((f"{column.name}, {bins}", knows, accuracy, average))
     return rows
 
 
@@ -200,6 +200,6 @@ def limits_table(tell: Tell, table_2: Measurements, simulated: Measurements, rep
             *known_count_rows(tell, simulated, figure2.repeats_at(LARGE, repeats)),
             *census_rows(table_2),
         ],
-        "L1 accuracy. Where auto is at or above such a limit, a higher number would be luck, or a prior that happens to suit this column. "
+        "L1 accuracy. Where 'auto' is at or above such a limit, a higher number would be luck, or a prior that happens to suit this column. "
         "Values of capital gains lie on a few single dollars, closer together than any noise lets through.",
     )

@@ -144,7 +144,7 @@ def accuracy_table(
         ("column", "ε", "Square Wave, EMS", "Square Wave, auto", "Laplace, auto"),
         rows,
         f"The same records for all, ± one standard error over {found.repeats} draws of the noise. EMS as Li et al. (2020) describe it, on {_CELLS} cells; 'auto' is "
-        "our default. Bins as in table 2 and figure 2; nothing is declared but bounds. EMS knows no atoms: of the zeros among capital gains, which have a bin of their "
+        "our average by held-out likelihood. Bins as in table 2 and figure 2; nothing is declared but bounds. EMS knows no atoms: of the zeros among capital gains, which have a bin of their "
         "own, it spreads what it finds over a cell of 391 dollars.",
     )
 
@@ -157,9 +157,10 @@ def panel(found: Measurements, trial: Trial, epsilons: Sequence[float] = EPSILON
 
     labels = ("Square Wave, EMS", "Square Wave, auto", "Laplace, auto")
     return curves(
-        [float(np.log2(epsilon)) for epsilon in epsilons],
+        epsilons,
         [series(way, label) for way, label in zip(WAYS, labels, strict=True)],
-        x_label="local ε, powers of two",
+        x_label="local ε",
         y_label="L1 accuracy",
         title=f"{trial.name}: noise and estimator at equal ε",
+        logarithmic_x=True,
     )

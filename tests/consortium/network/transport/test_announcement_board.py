@@ -99,7 +99,21 @@ def test_a_bulletin_is_never_larger_than_a_member_takes() -> None:
         put(board, name, bytes(MOST_ANNOUNCEMENT_BYTES - 2), 0.0)
     found = board.due(names, 1.0)
     assert max(len(content) for _, content in found) <= MOST_BULLETIN_BYTES
-    assert {len(heard) for heard in read(found).values()} == {99}
+    assert {len(heard) for heard in read(found).values()} == {100}
+
+
+def test_a_relay_of_five_hundred_members_that_start_at_once_holds_each_hello_a_few_times() -> None:
+    board, names = AnnouncementBoard(), [f"member-{number:03d}" for number in range(500)]
+    for name in names:
+        put(board, name, bytes(4000), 0.0)
+    found = board.due(names, 1.0)
+    assert len({receiver for receiver, _ in found}) == 500
+    assert sum(map(len, {id(content): content for _, content in found}.values())) < 2 * 500 * 4200
+    put(board, names[0], b"a beat", 2.0, hello=False)
+    later = read(board.due([*names, "member-500"], 3.0))
+    assert names[0] not in later
+    assert {len(later[name]) for name in names[1:]} == {1}
+    assert len(later["member-500"]) == 501
 
 
 def test_what_is_no_announcement_is_not_kept() -> None:

@@ -24,6 +24,9 @@ _ENTRY: Final = struct.Struct("<BH")
 _LEAST_WAIT_SECONDS: Final = 0.1
 # Whatever a member says of haste, what it says is passed on once a second at most.
 _INTERVAL_SECONDS: Final = 1.0
+# A bulletin of more announcements is the same bytes for all who have heard of the same, and has a member's own in it, which it passes over: with S
+# members that start at once a relay would hold S of them, of S hellos each, that name S lives.
+_MOST_OF_ITS_OWN: Final = 64
 
 
 def posted(announcement: Announcement) -> bytes:
@@ -82,12 +85,17 @@ class AnnouncementBoard:
         """Bulletins to be sent now, each with its receiver. What those said who are gone is passed on, and then forgotten."""
         self._sent = {name: self._sent.get(name, 0) for name in connected}
         bulletins = []
+        shared: dict[int, list[bytes]] = {}
         for receiver, sent in self._sent.items():
             unsent = [key for key, entry in self._entries.items() if entry.number > sent]
             if any(self._entries[key].due <= now for key in unsent):
                 self._sent[receiver] = self._number
                 self._passed_on_at.update({sender: now for sender, _ in unsent})
-                bulletins += [(receiver, content) for content in self._bulletins(receiver, unsent)]
+                if len(unsent) <= _MOST_OF_ITS_OWN:
+                    contents = list(self._bulletins([key for key in unsent if key[0] != receiver]))
+                else:
+                    contents = shared[sent] = shared.get(sent) or list(self._bulletins(unsent))
+                bulletins += [(receiver, content) for content in contents]
         passed_on = min(self._sent.values(), default=self._number)
         self._entries = {
             key: entry for key, entry in self._entries.items() if key[0] in self._sent or entry.number > passed_on
@@ -96,12 +104,10 @@ class AnnouncementBoard:
         self._passed_on_at = {name: at for name, at in self._passed_on_at.items() if name in said}
         return bulletins
 
-    def _bulletins(self, receiver: str, keys: list[tuple[str, bool]]) -> Iterator[bytes]:
+    def _bulletins(self, keys: list[tuple[str, bool]]) -> Iterator[bytes]:
         """Hellos before what follows from them, and no more in one than a member takes."""
         written = bytearray()
         for sender, is_hello in sorted(keys, key=lambda key: not key[1]):
-            if sender == receiver:
-                continue
             name, content = sender.encode(), self._entries[sender, is_hello].content
             if len(written) + _ENTRY.size + len(name) + len(content) > MOST_BULLETIN_BYTES:
                 yield bytes(written)

@@ -1,0 +1,186 @@
+"""`python -m benchmarks.panel.linear_choices`: recipes of the calibration, rules of `auto` and encodings compared on the tuning half; nothing is written.
+
+The first recipe of each kind is the one that is used (`sudare.linear.score_calibration`); the others change one thing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.panel import linear_claims
+from benchmarks.panel.tuning_and_judging import Half, tables
+from sudare.linear import PrivateLogisticRegression, PrivateRidge
+from sudare.linear.method_choice import METHODS, calibration_signal
+from sudare.linear.method_choice import STATISTICS as STATISTICS_METHOD
+from sudare.linear.score_calibration import CLASSES, NUMBERS, Recipe
+from sudare.linear.sufficient_statistics import RECIPE as STATISTICS
+from sudare.privacy.accounting import gaussian_mu_within
+
+# Constants of sufficient statistics that are compared with those in use, one at a time.
+STATISTICS_TRIED: Final = {
+    "target_share": (0.5, 0.7, 0.9),
+    "least_target_share": (0.0, 0.05),
+    "enough": (150.0, 500.0),
+    "column_share": (0.1, 0.4),
+    "number_share": (0.5, 0.85),
+    "target_weight": (0.5, 2.0),
+    "widths": (1.0, 2.0, 3.0),
+    "quiet": (1000.0,),
+    "product_noise": (0.1, 1.0),
+    "no_line": (0.5, 0.9),
+}
+# Large tables are where a calibration could be left out.
+MANY_ROWS: Final = 20_000
+
+
+def variants(used: Recipe) -> dict[str, Recipe]:
+    """The recipe that is used, and others of which each changes one thing."""
+    level, spread, association = used.shares
+    return {
+        "used": used,
+        "half the level": replace(used, shares=(level / 2, spread, association)),
+        "more for the sums": replace(used, shares=(level, 2 * spread, 2 * association)),
+        "less for the sums": replace(used, shares=(level, spread / 2, association / 2)),
+        "less is enough": replace(used, enough=tuple(each / 2 for each in used.enough)),  # type: ignore[arg-type]
+        "half the shrinkage": replace(used, shrinkage=used.shrinkage / 2),
+        "twice the shrinkage": replace(used, shrinkage=2 * used.shrinkage),
+        "wider scale": replace(used, widths=2 * used.widths),
+    }
+
+
+def recipes() -> None:
+    """What the claims of the panel say of each recipe, on the tuning half."""
+    for learner, used, measure, summary in (
+        (PrivateLogisticRegression, CLASSES, linear_claims.classification, linear_claims.summary_of_classification),
+        (PrivateRidge, NUMBERS, linear_claims.ridge, linear_claims.summary_of_ridge),
+    ):
+        for name, recipe in variants(used).items():
+            learner._calibration = recipe
+            found = summary(linear_claims.quietly(measure, "tuning"))
+            print(json.dumps({f"{learner.__name__}, {name}": found}, indent=1, ensure_ascii=False), flush=True)
+        learner._calibration = used
+
+
+def methods_and_encodings() -> None:
+    """AUC of methods and encodings beside the public number that the rules of `auto` look at, one line a case, smallest numbers first."""
+    lines: list[tuple[float, str]] = []
+    for table in tables("tuning", "label"):
+        for encoding in ("centred", "binned"):
+            if len(table.schema.names(encoding)) > linear_claims.MOST_BINNED:  # type: ignore[arg-type]
+                continue
+            for epsilon in linear_claims.EPSILONS:
+                for delta in linear_claims.DELTAS:
+                    lines.append(_compared(table, encoding, epsilon, delta))
+    for signal, line in sorted(lines):
+        print(f"{signal:9.2f} {line}")
+
+
+def _compared(table: Any, encoding: Any, epsilon: float, delta: float) -> tuple[float, str]:
+    found: dict[str, list[float]] = {}
+    for method in ("mean", "objective" if delta == 0 else "descent"):
+        for seed in range(linear_claims.REPETITIONS):
+            fit, test = table.fit_and_test(seed, linear_claims.MOST_ROWS)
+            model = PrivateLogisticRegression(
+                epsilon, delta, schema=table.schema, encoding=encoding, method=method, random_state=seed
+            ).fit(fit)
+            found.setdefault(method, []).append(linear_claims.answers_of(table, fit, test, model, seed)[0])
+    columns, rows = model.parameters_.size, len(fit)
+    signal = rows * epsilon / columns
+    if delta > 0:
+        signal = rows * gaussian_mu_within(epsilon, delta) / math.sqrt(columns)
+    areas = {method: round(float(np.mean(each)), 3) for method, each in found.items()}
+    return signal, f"δ = {delta:g}, ε = {epsilon:g}, {encoding}, {table.name}: {areas}"
+
+
+def with_and_without() -> None:
+    """Log loss of objective perturbation and descent with a calibration and without, beside the public number of `needs_calibration`, smallest first."""
+    lines: list[tuple[float, str]] = []
+    for table in tables("tuning", "label"):
+        encoding: Any = "binned" if len(table.schema.names("binned")) <= linear_claims.MOST_BINNED else "centred"
+        for epsilon in linear_claims.EPSILONS:
+            for method, delta in (("objective", 0.0), ("descent", 1e-6)):
+                found = {}
+                for name, recipe in (("with", CLASSES), ("without", None)):
+                    learner = type("Tried", (PrivateLogisticRegression,), {"_calibration": recipe})
+                    answers = []
+                    for seed in range(2):
+                        fit, test = table.fit_and_test(seed, MANY_ROWS)
+                        options = {"schema": table.schema, "encoding": encoding, "method": method, "random_state": seed}
+                        model = learner(epsilon, delta, **options).fit(fit)
+                        answers.append(linear_claims.answers_of(table, fit, test, model, seed))
+                    # AUC, log loss, distance of the mean probability, accuracy.
+                    found[name] = np.mean(answers, axis=0)[[0, 1, 3, 5]].round(4).tolist()
+                signal = calibration_signal(len(fit), model.parameters_.size, epsilon, delta)
+                lines.append((signal, f"{method}, ε = {epsilon:g}, {table.name}: {found}"))
+    for signal, line in sorted(lines):
+        print(f"{signal:9.2f} {line}")
+
+
+def statistics_recipes() -> None:
+    """What is claimed of ridge regression, with each recipe of sufficient statistics: two seeds, tables of at most `MOST_BINNED` binned columns, on the tuning half."""
+    tried = {"used": STATISTICS}
+    for constant, values in STATISTICS_TRIED.items():
+        tried |= {f"{constant} = {value:g}": replace(STATISTICS, **{constant: value}) for value in values}
+    for name, recipe in tried.items():
+        learner = type("Tried", (PrivateRidge,), {"_statistics": recipe})
+        rows = linear_claims.quietly(partial(_ridge_rows, learner), "tuning")
+        print(json.dumps({name: linear_claims.summary_of_ridge(rows)}, ensure_ascii=False), flush=True)
+
+
+def _ridge_rows(learner: type[PrivateRidge], half: Half) -> list[dict[str, Any]]:
+    """What `linear_claims.ridge` measures, of fewer tables and seeds."""
+    narrow = [
+        table for table in tables(half, "number") if len(table.schema.names("binned")) <= linear_claims.MOST_BINNED
+    ]
+    return linear_claims.ridge(half, learner, narrow, 2)
+
+
+def ridge_methods() -> None:
+    """R² of ridge regression by each method, one line a case, and the means, on the tuning half."""
+    means: dict[str, list[float]] = {}
+    for table in tables("tuning", "number"):
+        for epsilon in linear_claims.EPSILONS:
+            for delta in linear_claims.DELTAS:
+                found = {}
+                for method in (STATISTICS_METHOD, *METHODS):
+                    if delta == 0 and method == "descent":
+                        continue
+                    scores = []
+                    for seed in range(2):
+                        fit, test = table.fit_and_test(seed, linear_claims.MOST_ROWS)
+                        options = {"schema": table.schema, "method": method, "random_state": seed}
+                        scores.append(PrivateRidge(epsilon, delta, **options).fit(fit).score(test))
+                    found[method] = round(float(np.mean(scores)), 3)
+                    # One table that noise spoils would decide a mean otherwise.
+                    means.setdefault(f"δ = {delta:g}, {method}", []).append(max(-1.0, found[method]))
+                print(f"δ = {delta:g}, ε = {epsilon:g}, {table.name}: {found}", flush=True)
+    print({name: round(float(np.mean(each)), 4) for name, each in means.items()})
+
+
+WAYS: Final = {
+    "recipes": recipes,
+    "methods": methods_and_encodings,
+    "needed": with_and_without,
+    "statistics": statistics_recipes,
+    "ridge": ridge_methods,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Compare what is asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.panel.linear_choices", description=__doc__)
+    parser.add_argument("what", nargs="*", choices=[*WAYS, []], default=list(WAYS))
+    for name in parser.parse_args(arguments).what or WAYS:
+        WAYS[name]()
+
+
+if __name__ == "__main__":
+    main()

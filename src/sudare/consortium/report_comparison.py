@@ -1,0 +1,310 @@
+"""What two members' reports cannot both say truly, and what one of them says that its own texts refute.
+
+What a report says of agreements, keys and signatures is worked out anew from the texts in it. Reports are of different dates: what the earlier one could not
+know yet contradicts nothing, and is told as a note.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from sudare.consortium.agreement.agreement import Agreement
+from sudare.consortium.agreement.signed_statements import Statements, signature_status
+from sudare.consortium.member_report import FORMAT, SignedReport, agreed_values, agreement_values, signer_problem
+from sudare.errors import AgreementError, SudareError
+from sudare.privacy.account_balance import amount_left
+from sudare.privacy.accounting import Budget, Cost, Spent, exact, rational
+
+_UNREADABLE: Final = (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, LookupError)
+_Values = Mapping[str, Any]
+
+
+class Finding(NamedTuple):
+    """Something that is not true in one of two reports."""
+
+    about: str
+    text: str
+
+
+class Comparison(NamedTuple):
+    """What cannot be true in two reports, and what they left open."""
+
+    findings: list[Finding]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A report with its versions of the agreement by digest, as far as their texts are in it."""
+
+    report: SignedReport
+    versions: Mapping[str, tuple[Agreement, Statements]]
+
+    @property
+    def values(self) -> _Values:
+        return self.report.values
+
+    @property
+    def member(self) -> str:
+        return str(self.values["member"])
+
+    @property
+    def latest(self) -> tuple[Agreement, Statements] | None:
+        return max(self.versions.values(), key=lambda each: each[0].version, default=None)
+
+
+def compared(first: SignedReport, second: SignedReport) -> Comparison:
+    """What cannot be true in two reports, or in one of them. Raise AgreementError where one has not the form of a report."""
+    try:
+        one, other = _read(first), _read(second)
+        findings = [
+            *_about_itself(one),
+            *(_about_itself(other) if second != first else ()),
+            *_about_omissions(one.values, other.values),
+            *_about_omissions(other.values, one.values),
+            *_about_agreements(one, other),
+            *_about_tasks(one.values, other.values),
+            *(_about_one_ledger(one.values, other.values) if one.member == other.member else ()),
+        ]
+        notes = [*_open_questions(one, other), *(_open_questions(other, one) if second != first else ())]
+    except AgreementError:
+        raise
+    except _UNREADABLE:
+        raise AgreementError(
+            "A report lacks parts of its form.", "Use one version of sudare for both, and ask for it again."
+        ) from None
+    return Comparison(list(dict.fromkeys(findings)), notes)
+
+
+def _read(report: SignedReport) -> _Read:
+    listed = report.values["agreements"] if report.values["format"] == FORMAT else []
+    found = {}
+    for each in listed:
+        try:
+            agreement, statements = Agreement.from_toml(each["text"]), Statements.from_toml(each["statements"])
+        except SudareError:
+            raise AgreementError(
+                f"An agreement in the report of {report.values['member']} cannot be read.", "Ask for the report again."
+            ) from None
+        found[agreement.digest] = agreement, statements
+    return _Read(report, found)
+
+
+def _about_itself(one: _Read) -> Iterator[Finding]:
+    """What a report says that does not follow from the texts in it."""
+    values, who = one.values, one.member
+    tasks = [(each["agreement"], each["task"]) for each in values["tasks"]]
+    digests = [each["digest"] for each in values["agreements"]]
+    if len(set(tasks)) < len(tasks) or len(set(digests)) < len(digests):
+        yield Finding("form", f"the report of {who} lists a task or an agreement twice")
+    if values["format"] != FORMAT:
+        yield Finding(
+            "unverifiable",
+            f"the report of {who} is of an earlier form, without the texts of agreements and signatures: what it says of them cannot be checked; ask for a new one",
+        )
+        return
+    yield from _about_texts(one)
+    last = int(values["ledger"]["position"])
+    if any(not 0 <= entry["position"] <= last for each in values["tasks"] for entry in each["entries"]):
+        yield Finding("ledger", f"the report of {who} lists an entry beyond the end of its ledger")
+    yield from _about_left(values)
+    latest = one.latest
+    problem = None if latest is None else signer_problem(one.report, *latest)
+    if problem is not None:
+        yield Finding("signer", f"the report of {who} counts for nobody: {problem}")
+
+
+def _about_texts(one: _Read) -> Iterator[Finding]:
+    """Where what is said of agreements and tasks is not what their texts say, or a version between two others is missing."""
+    values, who = one.values, one.member
+    before: Agreement | None = None
+    for each, (agreement, statements) in zip(values["agreements"], one.versions.values(), strict=False):
+        what = f"version {agreement.version} of {agreement.name}"
+        true = agreement_values(agreement, signature_status(agreement, statements))
+        if {name: each[name] for name in true} != true:
+            yield Finding("forged", f"what the report of {who} says of {what} is not what its text and signatures say")
+        if before is not None and (agreement.previous, agreement.version) != (before.digest, before.version + 1):
+            yield Finding("forged", f"in the report of {who}, {what} does not follow the version before it")
+        before = agreement
+    if len(one.versions) < len(values["agreements"]):
+        yield Finding("forged", f"the report of {who} gives one text for several versions of the agreement")
+    names = ("agreement", "task", "kind", "has_sums", "agreed")
+    agreed = [agreed_values(agreement, task) for agreement, _ in one.versions.values() for task in agreement.tasks]
+    for each in values["tasks"]:
+        said = {name: each[name] for name in names}
+        if said not in agreed:
+            yield Finding("forged", f"{each['task']}: what the report of {who} says of it is not in the agreement")
+    told = {(each["agreement"], each["task"]) for each in values["tasks"]}
+    for wanted in agreed:
+        if (wanted["agreement"], wanted["task"]) not in told:
+            yield Finding("task", f"{wanted['task']}: the agreement has it, and the report of {who} leaves it out")
+
+
+def _about_left(values: _Values) -> Iterator[Finding]:
+    """Charges that cost less than they promise, and a budget of which more is left than they leave."""
+    who = values["member"]
+    charges = [entry for each in values["tasks"] for entry in each["entries"] if entry["kind"] == "charge"]
+    costs = [Cost.from_dict(entry["cost"]) for entry in charges]
+    for entry, cost in zip(charges, costs, strict=True):
+        if cost.epsilon < exact(entry["guarantee"]["epsilon"]) or cost.delta < exact(entry["guarantee"]["delta"]):
+            yield Finding("cost", f"entry {entry['position']} of {who} costs less than what it promises")
+    if values["budget"] is None or values["left"] is None:
+        if charges or values["left"] is not None:
+            yield Finding("left", f"the report of {who} has charges and no budget")
+        return
+    most = amount_left(_budget_of(values["budget"]), Spent.of(costs))
+    if values["left"]["epsilon"] > most.epsilon or values["left"]["delta"] > most.delta:
+        yield Finding("left", f"by its own entries {who} has less left than its report says")
+
+
+def _budget_of(values: _Values) -> Budget:
+    epsilon, delta, reserved = (rational(values[name]) for name in ("epsilon", "delta", "reserved_delta"))
+    return Budget(epsilon, delta, values["composition"], reserved)
+
+
+def _about_omissions(one: _Values, other: _Values) -> Iterator[Finding]:
+    """What one report must list, by the agreements that its member signed, and does not."""
+    tasks = {(each["agreement"], each["task"]) for each in one["tasks"]}
+    digests, who = {each["digest"] for each in one["agreements"]}, one["member"]
+    # What is later than all that it lists it may not have known yet.
+    latest = max((each["version"] for each in one["agreements"]), default=0)
+    for each in other["agreements"]:
+        if each["digest"] not in digests and who in each["signed"] and each["version"] < latest:
+            yield Finding(
+                "agreement", f"{who} signed version {each['version']} of {each['name']}, and its report leaves it out"
+            )
+    for each in other["tasks"]:
+        if each["agreement"] in digests and (each["agreement"], each["task"]) not in tasks:
+            yield Finding("task", f"{each['task']}: the agreement has it, and the report of {who} leaves it out")
+
+
+def _about_agreements(one: _Read, other: _Read) -> Iterator[Finding]:
+    """Texts that differ, and statements that cannot both be true: signatures are only ever added, so that whoever has fewer may just be earlier."""
+    theirs = {(each["name"], each["version"]): each["digest"] for each in other.values["agreements"]}
+    if not any((each["name"], each["version"]) in theirs for each in one.values["agreements"]):
+        yield Finding("agreement", "they have no agreement in common, so that nothing could be compared")
+    for ours in one.values["agreements"]:
+        if theirs.get((ours["name"], ours["version"]), ours["digest"]) != ours["digest"]:
+            yield Finding("agreement", f"they hold different texts of version {ours['version']} of {ours['name']}")
+    for digest in one.versions.keys() & other.versions.keys():
+        agreement, statements = one.versions[digest]
+        known = statements, other.versions[digest][1]
+        lost = [set(signature_status(agreement, each).revoked) for each in known]
+        together = Statements(
+            rotations=(*known[0].rotations, *known[1].rotations),
+            revocations=(*known[0].revocations, *known[1].revocations),
+        )
+        for name in sorted(set(signature_status(agreement, together).revoked) - lost[0] - lost[1]):
+            yield Finding("key", f"the key of {name} was handed over to different keys, or to another's")
+
+
+def _about_tasks(first: _Values, second: _Values) -> Iterator[Finding]:
+    theirs = {(each["agreement"], each["task"]): each for each in second["tasks"]}
+    listed = (*first["agreements"], *second["agreements"])
+    must_stay = {each["digest"] for each in listed if each["all_must_stay"]}
+    for ours in first["tasks"]:
+        other = theirs.get((ours["agreement"], ours["task"]))
+        if other is None:
+            continue
+        name = ours["task"]
+        for result in sorted(ours["results"].keys() & other["results"].keys()):
+            if ours["results"][result] != other["results"][result]:
+                yield Finding("result", f"{name}: they hold different results ({result})")
+        if any(ours[what] != other[what] for what in ("kind", "has_sums", "agreed")):
+            yield Finding("task", f"{name}: they say different things about what was agreed")
+        if not (ours["has_sums"] or other["has_sums"]):
+            continue
+        yield from _about_entries(name, ours, other)
+        if ours["agreement"] not in must_stay:
+            continue
+        for task, teller, another, maker in ((ours, first, other, second), (other, second, ours, first)):
+            if _is_unpaid(task, another) and not _is_before_end(maker, task, teller):
+                yield Finding(
+                    "entry",
+                    f"{name}: it was finished with all members, and the ledger of {maker['member']} has no entry of it",
+                )
+
+
+def _is_finished(task: _Values) -> bool:
+    return bool(task["results"]) or task.get("finished_at") is not None
+
+
+def _is_unpaid(task: _Values, another: _Values) -> bool:
+    """Whether a task was finished at one member, and another has nothing of it in its ledger."""
+    return _is_finished(task) and not another["entries"]
+
+
+def _is_before_end(report: _Values, task: _Values, teller: _Values) -> bool:
+    """Whether a report was made, by its date, before the task was finished at the member that tells so; at the latest that was when it made its own report."""
+    end = task.get("finished_at") or teller["made_at"]
+    return datetime.datetime.fromisoformat(report["made_at"]) < datetime.datetime.fromisoformat(end)
+
+
+def _about_entries(name: str, ours: _Values, other: _Values) -> Iterator[Finding]:
+    """What two members entered for one task of sums. Until both have finished it, one may have entered more than the other."""
+    are_finished = _is_finished(ours) and _is_finished(other)
+    kinds = [list(dict.fromkeys(entry["kind"] for entry in each["entries"])) for each in (ours, other)]
+    if not _fit(kinds[0], kinds[1], are_finished):
+        yield Finding("entry", f"{name}: they entered different kinds of entries")
+    promised = [
+        [entry["guarantee"] for entry in each["entries"] if entry["kind"] == "charge"] for each in (ours, other)
+    ]
+    if not _fit(promised[0], promised[1], are_finished):
+        yield Finding("cost", f"{name}: they were charged for different guarantees")
+
+
+def _fit(ours: list[Any], other: list[Any], are_finished: bool) -> bool:
+    """Whether one list goes on from the other; the same, where both are whole."""
+    shorter = min(len(ours), len(other))
+    if not shorter:
+        return True
+    return ours == other if are_finished else ours[:shorter] == other[:shorter]
+
+
+def _about_one_ledger(first: _Values, second: _Values) -> Iterator[Finding]:
+    """Two reports of one member: of its one ledger, the later goes on from the earlier."""
+    earlier, later = sorted((first, second), key=lambda each: int(each["ledger"]["position"]))
+    if earlier["ledger"]["ledger"] != later["ledger"]["ledger"]:
+        yield Finding("ledger", f"{first['member']} reports two different ledgers")
+        return
+    known = {entry["position"]: entry["hash"] for each in later["tasks"] for entry in each["entries"]}
+    for task in earlier["tasks"]:
+        for entry in task["entries"]:
+            if known.get(entry["position"]) != entry["hash"]:
+                yield Finding("ledger", f"entry {entry['position']} ({task['task']}) is not in the later report")
+    for task in later["tasks"]:
+        for entry in task["entries"]:
+            told = {each["hash"] for other in earlier["tasks"] for each in other["entries"]}
+            if entry["position"] <= earlier["ledger"]["position"] and entry["hash"] not in told:
+                yield Finding("ledger", f"entry {entry['position']} ({task['task']}) is not in the earlier report")
+    if (
+        earlier["ledger"]["position"] == later["ledger"]["position"]
+        and earlier["ledger"]["hash"] != later["ledger"]["hash"]
+    ):
+        yield Finding("ledger", f"{first['member']} reports two ledgers that end differently at one entry")
+
+
+def _open_questions(one: _Read, other: _Read) -> Iterator[str]:
+    """What a report does not settle: what it was too early for, an earlier key, a budget above the agreed one."""
+    who, values = one.member, one.values
+    theirs = {(each["agreement"], each["task"]): each for each in other.values["tasks"]}
+    for ours in values["tasks"]:
+        task = theirs.get((ours["agreement"], ours["task"]))
+        if task is None or not task["has_sums"] or not _is_unpaid(task, ours):
+            continue
+        if _is_before_end(values, task, other.values):
+            yield f"{ours['task']}: by its date the report of {who} was made before the end of this task; ask for a later one"
+    latest = one.latest
+    if latest is None:
+        return
+    agreement, statements = latest
+    current = signature_status(agreement, statements).keys.get(who)
+    if current is not None and current.hex() != one.report.public_key:
+        yield f"the report of {who} is signed with an earlier key of it"
+    if values["budget"] is not None and who in agreement.member_names:
+        agreed, has = agreement.member(who).budget, _budget_of(values["budget"])
+        if has.epsilon > exact(agreed.epsilon) or has.delta > exact(agreed.delta):
+            yield f"the account of {who} has a larger budget than version {agreement.version} of the agreement gives it"

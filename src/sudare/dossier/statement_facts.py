@@ -1,0 +1,126 @@
+"""What a statement about a release may use: plain values from its manifest, and nothing that a file does not say itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from sudare.dossier.release_product_kinds import PRODUCTS, Kind, audits_of, proofs_of
+from sudare.report.number_formatting import one_in, percent_up, rounded_up, whole
+from sudare.report.privacy_card import Card, Strength, card_strength, strength_of, sureness
+
+
+@dataclass(frozen=True)
+class Linking:
+    """Of perturbed rows: how well a row can be linked to somebody, and what shuffling makes of the local promise."""
+
+    k: float | None
+    shuffled: bool
+    central_epsilon: float | None
+    central_delta: float
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A release as plain values."""
+
+    learner: str
+    kind: Kind
+    card: Card
+    receipt: Mapping[str, Any]
+    proofs: tuple[str, ...]
+    audits: tuple[str, ...]
+    tests: tuple[str, ...]
+    most_rows: int | None
+    method: str | None
+    linking: Linking | None
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any], card: Card, linking: Linking | None = None) -> Self:
+        """The facts in a manifest and on its card."""
+        learner, parameters = manifest["learner"], manifest["parameters"]
+        person = parameters.get("person")
+        most = None if person is None else person["most_rows"] if person["most_rows"] != "auto" else person["largest"]
+        method = parameters.get("method") or parameters.get("approach") or parameters.get("engine")
+        return cls(
+            learner=learner,
+            kind=PRODUCTS[learner].kind,
+            card=card,
+            receipt=manifest["receipt"],
+            proofs=proofs_of(learner, parameters),
+            audits=audits_of(learner, parameters),
+            tests=PRODUCTS[learner].tests,
+            most_rows=most,
+            method=method,
+            linking=linking,
+        )
+
+    @property
+    def strength(self) -> Strength:
+        """The word of the public scale."""
+        return card_strength(self.card)
+
+    @property
+    def strength_of_shuffled_rows(self) -> Strength | None:
+        """The word for what shuffling adds, towards whoever does not see the order in which rows came."""
+        if self.linking is None or self.linking.central_epsilon is None:
+            return None
+        return strength_of(self.linking.central_epsilon, self.linking.central_delta, rows=self.card.rows)
+
+    @property
+    def epsilon(self) -> str:
+        """ε, rounded up."""
+        return rounded_up(self.card.epsilon)
+
+    @property
+    def delta(self) -> str:
+        """δ, rounded up."""
+        return "0" if self.card.delta == 0 else rounded_up(self.card.delta)
+
+    @property
+    def delta_in_words(self) -> str:
+        """δ as one chance in so many."""
+        return one_in(self.card.delta)
+
+    @property
+    def sure(self) -> str:
+        """How sure of one record an undecided reader can become."""
+        return percent_up(sureness(self.card.epsilon))
+
+    @property
+    def rows(self) -> str | None:
+        """The number of rows, where it is public."""
+        return None if self.card.rows is None else whole(self.card.rows)
+
+    @property
+    def is_person(self) -> bool:
+        """Whether the guarantee is about persons."""
+        return self.card.unit == "person"
+
+    @property
+    def is_towards_members(self) -> bool:
+        """Whether several members made this together, each adding its own noise."""
+        return self.card.towards != "everyone"
+
+    @property
+    def arithmetic(self) -> str | None:
+        """What the card says about how exact the noise is; None where it has nothing to say."""
+        return dict(self.card.remarks).get("arithmetic")
+
+    @property
+    def columns(self) -> str:
+        """The names of the columns that the release was computed from."""
+        return ", ".join(self.card.columns)
+
+    @property
+    def several_records_epsilon(self) -> str:
+        """The ε of somebody with three records, by group privacy."""
+        return rounded_up(3 * self.card.epsilon)
+
+    @property
+    def linked_with(self) -> str:
+        """The largest probability with which a perturbed row is linked to somebody."""
+        if self.linking is None or self.linking.k is None:
+            return "100 %"
+        return percent_up(1 / self.linking.k)

@@ -1,0 +1,170 @@
+"""From noisy sums to the line a + b·t that turns a score into log-odds, or into a target: functions of public numbers alone.
+
+A score is that of a model that is released already; t is it, centred and scaled by released numbers, within [−1, 1]. What the sums cost: proofs/score_calibration.md.
+Targets are −1 and +1 for each output (classes), or numbers in [−1, 1].
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.special import expit
+
+from sudare.array_types import Floats
+
+# Shares that are looked at, denser near 0 and 1, and the width of the interval around each.
+_SHARES: Final[Floats] = expit(np.linspace(-9.0, 9.0, 361))
+_WIDTHS: Final[Floats] = np.diff(np.concatenate([[0.0], (_SHARES[1:] + _SHARES[:-1]) / 2, [1.0]]))
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
+# The steepest line explains this part of the variance.
+_LARGEST_CORRELATION: Final = 0.95
+_LEAST_VARIANCE: Final = 1e-3
+_MOST_LOG_ODDS: Final = 40.0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Public constants of a calibration, found on the panel's tuning half; `benchmarks/panel/linear_choices.py` compares others with them.
+
+    `shares` of the budget go into the level, the spread of scores and their association with the target, at most; never more than gives n·ε (n·μ) of `enough`.
+    The scale of t is `widths` standard deviations, to whose square `doubt` standard deviations of its noise are added. An association is shrunk by `shrinkage` times
+    the variance of its noise. No slope is below `least_slope`, which keeps the order of rows and tells next to nothing of their probabilities: a direction that was
+    learned from these rows is turned round by noise only. `most_explained` bounds what part of the variance of scores the classes are taken to explain.
+    """
+
+    shares: tuple[float, float, float]
+    enough: tuple[float, float, float]
+    widths: float = 1.5
+    doubt: float = 0.4
+    shrinkage: float = 3.0
+    least_slope: float = 0.02
+    most_explained: float = 0.3
+
+
+CLASSES: Final = Recipe(shares=(0.2, 0.04, 0.08), enough=(150.0, 200.0, 400.0))
+NUMBERS: Final = Recipe(shares=(0.7, 0.05, 0.12), enough=(300.0, 300.0, 600.0), shrinkage=6.0, least_slope=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Where scores lie, by released numbers: one centre and one scale an output."""
+
+    centre: Floats
+    scale: Floats
+
+    def of(self, scores: Floats) -> Floats:
+        """Scores as t, clipped to [−1, 1]."""
+        return np.asarray(np.clip((scores - self.centre) / self.scale, -1.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Log-odds or targets as offset + slope·score, one of each an output."""
+
+    offset: Floats
+    slope: Floats
+
+
+def level_values(targets: Floats) -> Floats:
+    """What is added up for the level: the target of one output; with several, one for the class of the row."""
+    return targets if targets.shape[1] == 1 else (targets > 0).astype(np.float64)
+
+
+def spread_values(t: Floats) -> Floats:
+    """What is added up for the spread: t of each output, and twice the mean of their squares less one."""
+    return np.column_stack([t, 2 * np.mean(t * t, axis=1) - 1])
+
+
+def association_values(t: Floats, targets: Floats) -> Floats:
+    """What is added up for the association: t of each output, the mean of t·target, and twice the mean of squares less one."""
+    return np.column_stack([t, np.mean(t * targets, axis=1), 2 * np.mean(t * t, axis=1) - 1])
+
+
+def narrower(whole: Spread, means: Floats, deviation: float, recipe: Recipe) -> Spread:
+    """Where scores lie within `whole`, from noisy means of `spread_values` whose noise has this standard deviation."""
+    centre = np.clip(means[:-1], -1.0, 1.0)
+    variance = (means[-1] + 1) / 2 - np.mean(centre**2)
+    doubt = recipe.doubt * deviation * (0.5 + 2 * np.mean(np.abs(centre)))
+    spread = math.sqrt(min(1.0, max(variance, 0.0) + doubt + 1e-8))
+    return Spread(whole.centre + whole.scale * centre, recipe.widths * spread * whole.scale)
+
+
+def expected_shares(noisy: Floats, deviation: float) -> Floats:
+    """Shares of classes given ones with Laplace noise of this standard deviation, all shares being alike likely before: never 0 or 1, and they add up to one.
+
+    For two classes `noisy` has one entry, that of the second, and so has the result.
+    """
+    misses = np.abs(noisy[:, np.newaxis] - _SHARES) / deviation
+    exponents = -math.sqrt(2) * misses
+    others = len(noisy) - 2 if len(noisy) > 1 else 0
+    weights = np.exp(exponents - exponents.max(axis=1, keepdims=True)) * _WIDTHS * (1 - _SHARES) ** others
+    shares: Floats = weights @ _SHARES / weights.sum(axis=1)
+    return shares if len(shares) == 1 else shares / shares.sum()
+
+
+def shrunk(value: float, variance: float) -> float:
+    """The value less what noise of this variance is likely to have added; zero where it is no larger than that (James and Stein 1961)."""
+    return value * max(0.0, 1 - variance / value**2) if value else 0.0
+
+
+def log_odds_line(shares: Floats, means: Floats, deviation: float, rows: int, spread: Spread, recipe: Recipe) -> Line:
+    """Log-odds of each output from the shares of classes and noisy means of `association_values`; one slope for all.
+
+    The slope is that of normal scores with one variance within classes (Fisher's linear discriminant): the difference of the classes' means over that variance, which is what of the whole
+    variance the classes do not explain. Offsets give each class its share on the mean, for normal scores.
+    """
+    centre, variance, association = _moments(means, 2 * shares - 1, deviation, 4 * shares * (1 - shares), rows, recipe)
+    spread_of_target = float(np.mean(shares * (1 - shares)))
+    most = _LARGEST_CORRELATION * math.sqrt(variance / spread_of_target)
+    difference = min(association / 2 / spread_of_target, most)
+    explained = min(difference**2 * spread_of_target / variance, recipe.most_explained)
+    slope = max(recipe.least_slope, difference / (variance * (1 - explained)))
+    offsets = np.array(
+        [
+            _offset(share, slope * (middle + math.sqrt(variance) * _NODES))
+            for share, middle in zip(shares.tolist(), centre.tolist(), strict=True)
+        ]
+    )
+    return _of_scores(offsets, slope, spread)
+
+
+def target_line(level: float, means: Floats, deviation: float, rows: int, spread: Spread, recipe: Recipe) -> Line:
+    """The target, in [−1, 1], from its noisy mean and noisy means of `association_values`."""
+    mean = np.clip(np.array([level]), -1.0, 1.0)
+    centre, variance, association = _moments(means, mean, deviation, 1 - mean**2, rows, recipe)
+    most = _LARGEST_CORRELATION * math.sqrt(variance)
+    slope = max(0.0, min(association, most)) / variance
+    return _of_scores(mean - slope * centre, slope, spread)
+
+
+def _moments(
+    means: Floats, targets: Floats, deviation: float, target_variance: Floats, rows: int, recipe: Recipe
+) -> tuple[Floats, float, float]:
+    """Mean and variance of t, and its covariance with the target, shrunk by its noise and by what so few rows have by chance."""
+    outputs = len(targets)
+    centre = np.clip(means[:outputs], -1.0, 1.0)
+    noise_of_variance = deviation * (0.5 + 2 * float(np.mean(np.abs(centre))))
+    variance = (means[-1] + 1) / 2 - float(np.mean(centre**2))
+    variance = min(1.0, max(variance, noise_of_variance, _LEAST_VARIANCE))
+    covariance = float(means[outputs] - np.mean(centre * targets))
+    by_noise = deviation**2 * (1 + float(np.mean(targets**2)) / outputs)
+    by_chance = variance * float(np.mean(target_variance)) / (rows * outputs)
+    return centre, variance, shrunk(covariance, recipe.shrinkage * (by_noise + by_chance))
+
+
+def _offset(share: float, log_odds: Floats) -> float:
+    """What has to be added to log-odds at the nodes of a normal law so that the mean probability is the share."""
+    low, high = -_MOST_LOG_ODDS, _MOST_LOG_ODDS
+    weights = _WEIGHTS / _WEIGHTS.sum()
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if float(weights @ expit(middle + log_odds)) < share else (low, middle)
+    return (low + high) / 2
+
+
+def _of_scores(offsets: Floats, slope: float, spread: Spread) -> Line:
+    """The line of scores that is offsets + slope·t where t is not clipped."""
+    return Line(offsets - slope * spread.centre / spread.scale, slope / spread.scale)

@@ -1,0 +1,27 @@
+"""Turns at work that few can do at once: each place has one at a time, so that nobody waits for all that came from one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, TypeVarTuple
+from weakref import WeakValueDictionary
+
+import anyio
+import anyio.to_thread
+
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
+
+
+class FairTurns:
+    """Runs functions in threads, so many at once, and of each place one at a time."""
+
+    def __init__(self, at_once: int) -> None:
+        self._limiter = anyio.CapacityLimiter(at_once)
+        self._places: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+
+    async def run(self, place: str, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+        """What the function returns, when it is this place's turn."""
+        alone = self._places.setdefault(place, anyio.Lock())
+        async with alone:
+            return await anyio.to_thread.run_sync(function, *arguments, limiter=self._limiter)

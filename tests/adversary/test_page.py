@@ -1,0 +1,186 @@
+"""Attacks by those who may sign in at the page, and by those who may not: to see rows, or how many there are, without a charge."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from sudare import Ledger, PrivateMean, Release
+from sudare.errors import RelationMismatch
+from sudare.perturbation import RecordPerturbation
+from sudare.requests.catalogue import KINDS
+from sudare.requests.request_actions import ask
+from sudare.requests.steward_settings import RequestSettings
+from sudare.schema import Schema
+from sudare.web import passwords
+from sudare.web.sessions import GUESS_SECONDS, MOST_GUESSES, Sessions
+from sudare.web.settings import TableSettings
+from tests.ledgers import quick_folder
+from tests.requests.conftest import SCHEMA, house
+from tests.web.kit import Client, Clock, TestPage
+
+PERSONS = f'{SCHEMA}[person]\ncolumn = "pid"\nmost_rows = 2\n'
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with quick_folder() as path:
+        yield path
+
+
+# To download a table
+
+
+class TestRowsBesideARelease:
+    """The folder of releases is the table's own, as it is by default."""
+
+    @pytest.fixture
+    def settings(self, folder: Path) -> RequestSettings:
+        found = house(folder)
+        pd.read_csv(folder / "visits.csv").to_parquet(folder / "visits.parquet")
+        return found
+
+    def viewer(self, folder: Path, source: str = "visits.parquet") -> Client:
+        table = TableSettings("visits", str(folder / source), "visits", "visits")
+        return TestPage(folder, schemas=folder, releases=folder, tables={"visits": table}).client("viewer", "eve")
+
+    def perturbed(self, settings: RequestSettings, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """The rows that left beside visits.sudare."""
+        for module in ("record_perturbation", "release_format"):
+            monkeypatch.setattr(f"sudare.perturbation.{module}.fits_inside", lambda _: False)
+        account = Ledger(folder / "ledger.db").account("visits", epsilon=3.0)
+        model = RecordPerturbation(Schema.load(folder / "visits.toml"), epsilon=1.0, account=account)
+        Release.of(model.fit(folder / "visits.csv")).save(folder / "visits.sudare", key=settings.key())
+        return folder / "visits.rows.parquet"
+
+    @pytest.mark.parametrize("beside", [".parquet", ".rows.parquet", "rows", ".csv"])
+    def test_download_the_table_beside_a_release_of_its_name(
+        self, settings: RequestSettings, folder: Path, beside: str
+    ) -> None:
+        account = Ledger(folder / "ledger.db").account("visits", epsilon=3.0)
+        mean = PrivateMean(epsilon=1.0, schema=Schema.load(folder / "visits.toml"), account=account)
+        Release.of(mean.fit(folder / "visits.parquet")).save(folder / "visits.sudare", key=settings.key())
+        (folder / "visits.rows.parquet").write_bytes((folder / "visits.parquet").read_bytes())
+        viewer = self.viewer(folder)
+        assert "beside=" not in viewer.get("/releases/visits.sudare").text
+        assert viewer.get("/releases/visits.sudare/file", params={"beside": beside}).status_code == 404
+        assert viewer.get("/releases/visits.sudare/file").content == (folder / "visits.sudare").read_bytes()
+
+    def test_download_what_was_put_in_the_place_of_the_rows_that_left(
+        self, settings: RequestSettings, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rows = self.perturbed(settings, folder, monkeypatch)
+        viewer, written = self.viewer(folder), rows.read_bytes()
+        assert "beside=rows" in viewer.get("/releases/visits.sudare").text
+        answer = viewer.get("/releases/visits.sudare/file?beside=rows")
+        assert answer.content == written
+        assert answer.headers["content-disposition"].endswith("visits.rows.parquet")
+        rows.write_bytes((folder / "visits.parquet").read_bytes())
+        assert "beside=rows" not in viewer.get("/releases/visits.sudare").text
+        assert viewer.get("/releases/visits.sudare/file?beside=rows").status_code == 404
+
+    @pytest.mark.parametrize("source", ["visits.rows.parquet", "*.parquet", ""])
+    def test_download_rows_that_are_those_of_a_table(
+        self, settings: RequestSettings, folder: Path, source: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whoever made the release may name any file: what a table is read from does not leave, whatever names it."""
+        self.perturbed(settings, folder, monkeypatch)
+        assert self.viewer(folder, source).get("/releases/visits.sudare/file?beside=rows").status_code == 404
+
+    def test_download_a_table_that_is_called_like_a_release(self, settings: RequestSettings, folder: Path) -> None:
+        (folder / "visits.sudare").write_bytes((folder / "visits.parquet").read_bytes())
+        assert self.viewer(folder).get("/releases/visits.sudare/file").status_code == 404
+
+
+# To count rows by prices
+
+
+@pytest.mark.parametrize("kind", ["mean", "scaler", "quantiles", "table"])
+def test_count_the_rows_of_one_person_by_prices(folder: Path, kind: str) -> None:
+    """Of a person with 40 rows two are kept: what is told before a charge is that of anybody with two or more."""
+    settings = house(folder)
+    (folder / "visits.toml").write_text(PERSONS)
+    values = {"epsilon": ["1"], **({"by": ["ward"], "mean_of": ["age"]} if kind == "table" else {})}
+    told = []
+    for further in (1, 39):
+        persons = [f"p{number}" for number in range(60)] + ["p0"] * further
+        table = pd.DataFrame({"pid": persons, "age": 30.0, "ward": "a"})
+        table.to_csv(folder / "visits.csv", index=False)
+        request = ask(settings, "visits", kind, values, who="eve", purpose="a talk", dry_run=True)
+        told.append(request.newest.expected)
+    assert told[0] == told[1]
+    assert any(each.size is not None for each in told[0])
+
+
+def priced(analyst: Client, token: str, n_records: int) -> str:
+    form = {"form_token": token, "table": "visits", "kind": "perturbation", "value-epsilon": "0.5", "act": "price"}
+    return html.unescape(analyst.post("/requests/new", data={**form, "value-n_records": str(n_records)}).text)
+
+
+def test_count_the_rows_of_an_add_remove_account_by_prices(folder: Path) -> None:
+    house(folder)
+    source = folder / "visits.csv"
+    Ledger(folder / "ledger.db").account("visits", epsilon=2.0, neighbours="add-remove", source=source)
+    tables = {"visits": TableSettings("visits", str(source), "visits", "visits")}
+    analyst = TestPage(folder, schemas=folder, signing_key=folder / "key.pem", tables=tables).client("analyst", "eve")
+    token = analyst.form_token()
+    told = {priced(analyst, token, number).replace(str(number), "N") for number in (150, 200, 201, 999)}
+    assert len(told) == 1
+    assert "says nothing about add/remove neighbours" in told.pop()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("unit", ["record", "person"])
+def test_have_a_table_read_for_an_account_that_could_never_pay(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str, unit: str
+) -> None:
+    """Every kind counts replaced records unless it is told otherwise."""
+    settings = house(folder)
+    neighbours = "add-remove" if unit == "record" else "replace-one"
+    source = settings.tables["visits"].place
+    Ledger(settings.ledger).account("visits", epsilon=2.0, neighbours=neighbours, unit=unit, source=source)
+    monkeypatch.setattr("sudare.privacy.private_estimator.PrivateEstimator.planned", pytest.fail)
+    values = {"epsilon": ["0.5"], **({"by": ["ward"]} if kind == "table" else {})}
+    if KINDS[kind].is_model:
+        values["target"] = ["age" if kind == "ridge" else "ward"]
+    with pytest.raises(RelationMismatch):
+        ask(settings, "visits", kind, values, who="eve", purpose="a talk", dry_run=True)
+
+
+# To guess more passwords
+
+
+def test_have_the_guesses_of_a_name_forgotten_by_guessing_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sudare.web.sessions.MOST_COUNTED", 20)
+    clock = Clock()
+    sessions = Sessions(clock)
+    for _ in range(MOST_GUESSES):
+        assert sessions.count_guess("10.0.0.1", "aiko")
+    assert all(sessions.count_guess("10.0.0.1", f"name{number}") for number in range(100))
+    assert not sessions.count_guess("10.0.0.1", "aiko")
+    clock.now += GUESS_SECONDS + 1
+    assert sessions.count_guess("10.0.0.1", "aiko")
+
+
+def test_guess_without_being_counted_where_all_counts_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sudare.web.sessions.MOST_COUNTED", 3)
+    sessions = Sessions(clock := Clock())
+    for number in range(3 * MOST_GUESSES):
+        assert sessions.count_guess("10.0.0.1", f"name{number % 3}")
+    assert not any(sessions.count_guess("10.0.0.1", "aiko") for _ in range(2 * MOST_GUESSES))
+    clock.now += GUESS_SECONDS + 1
+    assert sessions.count_guess("10.0.0.1", "aiko")
+
+
+@pytest.mark.parametrize("user", ["aiko", None])
+def test_guess_for_nothing_with_passwords_that_are_too_long(monkeypatch: pytest.MonkeyPatch, user: str | None) -> None:
+    """A guess that costs nothing is counted, and so many of them would push other counts out of memory."""
+    kept, hashed = None if user is None else passwords.hashed_password("correct horse battery"), []
+    plain = passwords._scrypt
+    monkeypatch.setattr(passwords, "_scrypt", lambda *given: hashed.append(given) or plain(*given))
+    assert not passwords.is_password("x" * (passwords.LONGEST_PASSWORD + 1), kept)
+    assert len(hashed) == 1

@@ -1,0 +1,189 @@
+"""`sudare show`: numbers of released statistics with labels and intervals."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.cli.conftest import FIT_MEAN, Sudare
+
+
+@pytest.fixture
+def table(house: Path, sudare: Sudare) -> Path:
+    words = ("fit", "table", *FIT_MEAN[2:], "-o", "table.sudare", "--key", "key.pem")
+    assert sudare(*words, "--by", "smoker", "--mean-of", "age").exit_code == 0
+    return house / "table.sudare"
+
+
+def test_a_table_by_group(table: Path, house: Path, sudare: Sudare) -> None:
+    told = sudare("show", "table.sudare", "--trusted", "key-public.pem", "--csv", "table.csv")
+    assert told.exit_code == 0, told.stderr
+    for word in ("smoker", "mean of age", " – ", "probability 0.95", "Wrote table.csv"):
+        assert word in told.stdout
+    assert "NOT CHECKED" not in told.stdout
+    assert "NOT CHECKED" in sudare("show", "table.sudare").stdout
+    values = sudare("show", "table.sudare", "--json").values
+    with (house / "table.csv").open() as file:
+        assert [row["smoker"] for row in csv.DictReader(file)] == values["table"]["smoker"]
+    assert sudare("show", "table.sudare", "--csv", "table.csv").exit_code == 10
+    assert sudare("show", "table.sudare", "--level", 2).exit_code == 10
+    assert sudare("show", "table.sudare", "--by", "age").exit_code == 10
+
+
+def test_means(house: Path, sudare: Sudare) -> None:
+    values = sudare("show", "mean.sudare", "--json").values
+    assert (values["learner"], values["table"]["column"]) == ("PrivateMean", ["age"])
+    (low,), (mean,), (high,) = (values["table"][name] for name in ("mean_low", "mean", "mean_high"))
+    assert low <= mean <= high
+    wider = sudare("show", "mean.sudare", "--level", 0.999, "--json").values["table"]
+    assert wider["mean_low"][0] <= low
+    assert sudare("show", "mean.sudare", "--by", "age").exit_code == 10
+
+
+KINDS = {
+    "scaler": ((), {"column", "mean", "standard_deviation"}),
+    "logistic": (("--target", "smoker"), {"class", "term", "coefficient"}),
+    "ridge": (("--target", "age"), {"term", "coefficient"}),
+    "gibbs": (("--target", "smoker", "--delta", "1e-7"), {"class", "term", "coefficient"}),
+    "network": (
+        ("--target", "smoker", "--delta", "1e-7", "--hidden-layer-size", "4", "--max-iter", "2"),
+        {"layer", "inputs", "neurons", "parameters"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_something_to_show(house: Path, sudare: Sudare, kind: str) -> None:
+    options, columns = KINDS[kind]
+    made = sudare("fit", kind, *FIT_MEAN[2:], *options, "-o", "new.sudare", "--key", "key.pem")
+    assert made.exit_code == 0, made.stderr
+    values = sudare("show", "new.sudare", "--json").values
+    assert set(values["table"]) == columns
+    assert sudare("show", "new.sudare").exit_code == 0
+    drawn = sudare("show", "new.sudare", "--plot", "new.png")
+    assert drawn.exit_code == (10 if kind == "network" else 0), drawn.stderr
+    if kind == "logistic":
+        assert values["table"]["term"] == ["(intercept)", "age"]
+    if kind == "network":
+        assert values["table"]["neurons"] == [4, 2]
+
+
+def test_records_and_synthetic_tables(house: Path, sudare: Sudare) -> None:
+    signed = ("--account", "patients", "--key", "key.pem")
+    words = ("table.parquet", "--schema", "schema.toml", "--epsilon", 0.5, *signed)
+    assert sudare("perturb", *words, "-o", "records.sudare").exit_code == 0
+    assert sudare("synthesize", *words, "-o", "synthetic.sudare").exit_code == 0
+    records = sudare("show", "records.sudare", "--json").values
+    assert records["table"]["column"] == ["age", "smoker"]
+    assert sum(records["table"]["epsilon"]) <= 0.5
+    assert "sudare reconstruct" in sudare("show", "records.sudare").stdout
+    assert sudare("show", "synthetic.sudare", "--json").values["table"] == {"first": ["age"], "second": ["smoker"]}
+
+
+def test_numbers_as_parquet_and_picture(table: Path, house: Path, sudare: Sudare) -> None:
+    told = sudare("show", "table.sudare", "--parquet", "table_of.parquet", "--plot", "table.svg", "--json")
+    assert told.exit_code == 0, told.stdout
+    assert pd.read_parquet(house / "table_of.parquet").to_dict("list") == told.values["table"]
+    assert b"<svg" in (house / "table.svg").read_bytes()
+    assert sudare("show", "table.sudare", "--plot", "table.svg").exit_code == 10
+    assert sudare("show", "table.sudare", "--plot", "table.pdf").exit_code == 10
+
+
+def test_units_of_the_schema_are_shown(house: Path, sudare: Sudare) -> None:
+    schema = house / "units.toml"
+    schema.write_text((house / "schema.toml").read_text().replace("high = 110", 'high = 110\nunit = "years"'))
+    words = ("table.parquet", "--schema", "units.toml", "--epsilon", 0.2, "--account", "patients", "--key", "key.pem")
+    made = sudare("fit", "table", *words, "--by", "smoker", "--mean-of", "age", "-o", "units.sudare")
+    assert made.exit_code == 0, made.stderr
+    assert "mean of age (years)" in sudare("show", "units.sudare").stdout
+    assert sudare("fit", "mean", *words, "-o", "means.sudare").exit_code == 0
+    assert sudare("show", "means.sudare", "--json").values["table"]["unit"] == ["years"]
+    assert "mean of age ±" in sudare("fit", "mean", *words, "--dry-run").stdout
+
+
+def test_quantiles(house: Path, sudare: Sudare) -> None:
+    words = ("fit", "quantiles", *FIT_MEAN[2:], "-o", "q.sudare", "--key", "key.pem", "--quantile-of", "age")
+    made = sudare(*words, "--quantile", 0.75, "--quantile", 0.25)
+    assert made.exit_code == 0, made.stderr
+    values = sudare("show", "q.sudare", "--json").values
+    assert (values["learner"], values["table"]["quantile"]) == ("PrivateQuantiles", [0.25, 0.75])
+    assert values["table"]["value_low"][0] <= values["table"]["value"][0] <= values["table"]["value_high"][0]
+    refused = sudare("show", "q.sudare", "--level", 0.9)
+    assert refused.exit_code == 10
+    assert "drawn with them" in refused.stderr
+
+
+def test_a_table_with_variances_and_quantiles(house: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Headings are broken where a line is short, and how long numbers are depends on the noise.
+    monkeypatch.setenv("COLUMNS", "240")
+    words = ("fit", "table", *FIT_MEAN[2:], "-o", "t.sudare", "--key", "key.pem", "--by", "smoker")
+    made = sudare(*words, "--variance-of", "age", "--quantile-of", "age", "--quantile", 0.9)
+    assert made.exit_code == 0, made.stderr
+    told = sudare("show", "t.sudare").stdout
+    assert all(word in told for word in ("variance of age", "0.9 quantile of age", "mean of age"))
+
+
+def test_a_table_of_groups_that_nobody_declared(house: Path, sudare: Sudare) -> None:
+    (house / "ages.toml").write_text('[columns.age]\nkind = "number"\nlow = 0.0\nhigh = 110.0\n')
+    words = (
+        "fit",
+        "table",
+        "table.parquet",
+        "--schema",
+        "ages.toml",
+        "--epsilon",
+        1,
+        "--delta",
+        1e-6,
+        "--account",
+        "groups",
+    )
+    words = (*words, "--budget", 2, "--budget-delta", 1e-5, "-o", "g.sudare", "--key", "key.pem")
+    made = sudare(*words, "--key-column", "smoker", "--mean-of", "age", "--ledger", "groups.db")
+    assert made.exit_code == 0, made.stderr
+    assert sudare("show", "g.sudare", "--json").values["table"]["smoker"] == ["no", "yes", None]
+    told = sudare("show", "g.sudare", "--csv", "g.csv").stdout
+    assert "(all others)" in told
+    assert "(missing)" not in told
+    with (house / "g.csv").open() as file:
+        assert [row["smoker"] for row in csv.DictReader(file)] == ["no", "yes", "(all others)"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("mean", "--by", "smoker"), ("mean", "--quantile", 0.5), ("histogram", "--quantile-of", "age"), ("quantiles", "--variance-of", "age")],
+)  # fmt: skip
+def test_options_of_another_statistic_are_refused(house: Path, sudare: Sudare, words: tuple[str, ...]) -> None:
+    refused = sudare("fit", words[0], *FIT_MEAN[2:], "-o", "no.sudare", "--key", "key.pem", *words[1:])
+    assert refused.exit_code == 10
+    assert "table" in refused.stderr
+    assert not (house / "no.sudare").exists()
+
+
+def test_rows_of_persons_that_were_left_out_are_told(house: Path, sudare: Sudare) -> None:
+    words = ("--epsilon", "1", "--account", "visits", "--budget", "9", "--key", "key.pem")
+    people = pd.read_parquet(house / "table.parquet")
+    people.assign(patient=np.arange(len(people)) // 4).to_csv(house / "visits.csv", index=False)
+    declared = (house / "schema.toml").read_text() + '[person]\ncolumn = "patient"\n'
+    for name, facts in {"two": "most_rows = 2\n", "auto": 'most_rows = "auto"\nlargest = 4\n'}.items():
+        (house / f"{name}.toml").write_text(declared + facts)
+        made = sudare("fit", "mean", "visits.csv", "--schema", f"{name}.toml", *words, "-o", f"{name}.sudare")
+        assert made.exit_code == 0, made.stderr
+    for command in ("show", "inspect"):
+        assert "at most 2 rows a person" in sudare(command, "two.sudare").stdout
+        assert "chosen privately, with ε = 0.06" in sudare(command, "auto.sudare").stdout
+    assert "exact number of the kept records" in sudare("show", "two.sudare").stdout
+    assert "at most 2 rows" in sudare("show", "two.sudare", "--json").values["computed from"]
+
+
+def test_no_heading_of_a_csv_file_is_a_formula() -> None:
+    from sudare.cli.show import _csv_text
+    from sudare.dossier.released_numbers import ReleasedNumbers
+
+    text = _csv_text(ReleasedNumbers({"=cmd()": [1.0], "@x": ["+y"]}))
+    assert not text.startswith("=")
+    assert all(cell[0] not in "=@+-" for line in text.split() for cell in line.split(","))

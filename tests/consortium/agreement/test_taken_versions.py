@@ -1,0 +1,130 @@
+"""Versions that a node has taken: what is put in their place by hand is held to them, and their history does not go missing unnoticed."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sudare.consortium import Agreement, Budget, LearningTask, Member, Revocation
+from sudare.consortium.agreement.amendments import Amendment, adopt_proposal, amended, history_folder, versions
+from sudare.consortium.agreement.approvals import is_paid_in_another_version
+from sudare.consortium.agreement.taken_versions import known_statements, take_version, version_digests
+from sudare.consortium.event_log import EventLog
+from sudare.consortium.member_report import report_values
+from sudare.consortium.node import Node
+from sudare.consortium.tasks.task_account import mark_of
+from sudare.errors import AgreementError, KeyRevoked
+from sudare.privacy import Guarantee
+from sudare.privacy.accounting import pure_cost
+from tests.consortium.agreement.test_amendments import proposed
+from tests.consortium.agreement.test_schedules import daily, save_signed
+from tests.consortium.clinics import IDENTITIES, NAMES, founded, node_of
+from tests.consortium.local_transport import LocalHub
+
+RISK = LearningTask("risk", "one-sum", 1.0)
+KEYS = {name: IDENTITIES[name] for name in NAMES}
+
+
+def adopted(member: Member, change: Amendment | None = None) -> Agreement:
+    following = amended(member.agreement(), member.statements(), Amendment() if change is None else change)
+    proposed(member.agreement_path, following, KEYS)
+    return adopt_proposal(member.agreement_path)
+
+
+def test_a_new_budget_is_entered_once_and_an_older_version_is_refused(tmp_path: Path) -> None:
+    member = founded(tmp_path, RISK)[0]
+    first = member.agreement()
+    take_version(member, first)
+    account = member.account(first)
+    account.charge(Guarantee(9.5), pure_cost(9.5), "something")
+    second = adopted(member, Amendment(budgets={"east": Budget(12.0, 1e-5)}))
+    for _ in range(2):
+        assert take_version(member, second) == []
+    assert account.remaining().epsilon == 2.5
+    raised = [entry for entry in account.entries() if entry.kind == "raise"]
+    assert [entry.body["reason"] for entry in raised] == [f"version 2 of agreement clinics ({second.digest[:16]})"]
+    with pytest.raises(AgreementError, match="has taken version 2"):
+        take_version(member, first)
+
+
+def test_versions_by_hand_are_checked_one_after_the_other(tmp_path: Path) -> None:
+    member = founded(tmp_path, RISK)[0]
+    first = member.agreement()
+    take_version(member, first)
+    lower = tuple(replace(each, budget=Budget(2.0, 1e-5)) for each in first.members)
+    save_signed(member, replace(first, members=lower, version=2, previous=first.digest))
+    with pytest.raises(AgreementError, match="smaller than before"):
+        take_version(member, member.agreement())
+    second = replace(first, version=2, previous=first.digest)
+    third = replace(second, version=3, previous=second.digest)
+    save_signed(member, third)
+    with pytest.raises(AgreementError, match="are not all here"):
+        node_of(member, LocalHub())
+    # With the version between them in the history, of which the first is lacking, it is taken.
+    save_signed(member, second)
+    adopted(member)
+    for path in history_folder(member.agreement_path).glob("0001-*"):
+        path.unlink()
+    assert take_version(member, member.agreement()) == [1]
+    assert [each.agreement.version for each in versions(member.agreement_path)] == [1, 2, 3]
+
+
+def test_another_version_of_the_same_number_is_refused(tmp_path: Path) -> None:
+    member = founded(tmp_path, RISK)[0]
+    first = member.agreement()
+    take_version(member, first)
+    second = adopted(member)
+    take_version(member, second)
+    save_signed(member, replace(second, tasks=(*second.tasks, LearningTask("more", "one-sum", 1.0))))
+    with pytest.raises(AgreementError, match="another version 2"):
+        take_version(member, member.agreement())
+
+
+def test_what_was_revoked_stays_so_whatever_the_files_beside_the_agreement_forget(tmp_path: Path) -> None:
+    member = founded(tmp_path, RISK)[0]
+    first = member.agreement()
+    gone = Revocation(KEYS["west"].public_key.hex(), "2026-11-17", "stolen").signed_by(KEYS["west"])
+    replace(member.statements(), revocations=(gone,)).save(member.agreement_path)
+    take_version(member, first)
+    save_signed(member, replace(first, version=2, previous=first.digest))
+    with pytest.raises(KeyRevoked, match="west"):
+        take_version(member, member.agreement())
+    assert known_statements(member, first).revocations == (gone,)
+
+
+def test_a_history_that_was_removed_is_put_back_and_told(tmp_path: Path) -> None:
+    member = founded(tmp_path, RISK)[0]
+    take_version(member, member.agreement())
+    second = adopted(member)
+    take_version(member, second)
+    shutil.rmtree(history_folder(member.agreement_path))
+    told = list[str]()
+    Node(member, IDENTITIES["east"], LocalHub().join("east"), EventLog(io.StringIO(), "east"), told.append)
+    assert told == ["the history lacked versions of the agreement that this member has taken (1): they are put back"]
+    assert [each.agreement.version for each in versions(member.agreement_path)] == [1, 2]
+    shutil.rmtree(history_folder(member.agreement_path))
+    assert take_version(member, second) == [1]
+    assert take_version(member, second) == []
+    shutil.rmtree(history_folder(member.agreement_path))
+    member.ledger()
+    assert [each["version"] for each in report_values(member)["agreements"]] == [1, 2]
+
+
+def test_runs_that_another_consortium_paid_for_from_the_same_ledger_are_not_this_ones(tmp_path: Path) -> None:
+    """Two consortia with schedules alike: each has its own runs, and both pay from one account, because the records are the same."""
+    member = daily(tmp_path, "models")
+    agreement, run = member.agreement(), "risk-2026-12-01"
+    other = replace(agreement, name="others")
+    account = member.account(agreement)
+    account.charge(Guarantee(0.5), pure_cost(0.5), "a model", f"{mark_of(other, run)}, run 1")
+    assert not is_paid_in_another_version(member, agreement, agreement.task(run))
+    assert account.spent().epsilon == 0.5
+    take_version(member, agreement)
+    account.charge(Guarantee(0.5), pure_cost(0.5), "a model", f"{mark_of(agreement, run)}, run 1")
+    second = adopted(member)
+    assert version_digests(member, second) == {agreement.digest, second.digest}
+    assert is_paid_in_another_version(member, second, second.task(run))

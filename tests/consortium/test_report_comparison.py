@@ -1,0 +1,200 @@
+"""Two reports: what cannot be true in both, or in one, is found; honest ones of different dates contradict nothing."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sudare.consortium import LearningTask, Member
+from sudare.consortium.agreement.identity import Identity
+from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements
+from sudare.consortium.member_report import SignedReport, report_values, signed_report
+from sudare.consortium.report_comparison import Comparison, compared
+from sudare.errors import AgreementError
+from tests.consortium.clinics import IDENTITIES, NAMES, founded, node_of, run_together
+from tests.consortium.local_transport import LocalHub
+
+RISK = LearningTask("risk", "one-sum", 1.0)
+Edit = Callable[[dict[str, Any]], object]
+Report = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
+    """Reports of three clinics that have learned together, and one of east from before that, under `early`."""
+    members = founded(tmp_path_factory.mktemp("clinics"), RISK)
+    members[0].account(members[0].agreement())
+    early = report_values(members[0])
+    early["made_at"] = "2020-01-01T00:00:00+00:00"
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], ["risk"])
+    return {"early": early, **{member.name: report_values(member) for member in members}}
+
+
+def edited(values: Report, edit: Edit) -> Report:
+    found = copy.deepcopy(values)
+    edit(found)
+    return found
+
+
+def signed(values: Report) -> SignedReport:
+    return signed_report(values, IDENTITIES[values["member"]])
+
+
+def comparison(first: Report, second: Report) -> Comparison:
+    return compared(signed(first), signed(second))
+
+
+def abouts(first: Report, second: Report) -> set[str]:
+    """What is found, which must be the same the other way round."""
+    found = [{each.about for each in comparison(*pair).findings} for pair in ((first, second), (second, first))]
+    assert found[0] == found[1]
+    return found[0]
+
+
+def test_honest_reports_contradict_nothing_also_of_one_member_at_two_times(reports: dict[str, Report]) -> None:
+    for first in reports.values():
+        for second in reports.values():
+            assert comparison(first, second).findings == []
+
+
+def test_a_report_from_before_a_task_is_told_to_be_one(reports: dict[str, Report]) -> None:
+    assert comparison(reports["east"], reports["north"]).notes == []
+    (note,) = comparison(reports["early"], reports["north"]).notes
+    assert "report of east was made before the end" in note
+    late = edited(reports["early"], lambda values: values.update(made_at=reports["north"]["made_at"]))
+    assert abouts(late, reports["north"]) == {"entry"}
+
+
+@pytest.mark.parametrize(
+    ("about", "edit"),
+    [
+        ({"agreement", "forged"}, lambda values: values["agreements"][0].update(digest="0" * 64)),
+        ({"forged"}, lambda values: values["agreements"][0]["signed"].remove("west")),
+        ({"forged"}, lambda values: values["agreements"][0].update(not_signed=["west"])),
+        ({"forged"}, lambda values: values["agreements"][0]["keys"].update(west="0" * 64)),
+        ({"forged"}, lambda values: values["agreements"][0].update(keys={})),
+        ({"forged"}, lambda values: values["agreements"][0].update(all_must_stay=False)),
+        ({"result"}, lambda values: values["tasks"][0]["results"].update(release="0" * 64)),
+        ({"cost"}, lambda values: values["tasks"][0]["entries"][0]["guarantee"].update(epsilon=0.5)),
+        ({"left"}, lambda values: values["tasks"][0]["entries"][0]["cost"].update(epsilon="2")),
+        ({"cost"}, lambda values: values["tasks"][0]["entries"][0]["cost"].update(epsilon="1/2")),
+        ({"entry"}, lambda values: values["tasks"][0]["entries"].clear()),
+        ({"task"}, lambda values: values["tasks"].clear()),
+        ({"agreement"}, lambda values: values.update(agreements=[], tasks=[])),
+        ({"forged", "task"}, lambda values: values["tasks"][0].update(agreed={"epsilon": 1e-9, "delta": 0})),
+        ({"forged", "task"}, lambda values: values["tasks"][0].update(kind="census")),
+        ({"entry"}, lambda values: values["tasks"][0]["entries"][0].update(kind="disclosure")),
+        ({"form", "left"}, lambda values: values["tasks"].append(values["tasks"][0])),
+        ({"left"}, lambda values: values["left"].update(epsilon=9.5)),
+        ({"left"}, lambda values: values.update(budget=None)),
+        ({"ledger"}, lambda values: values["tasks"][0]["entries"][0].update(position=10**6)),
+        ({"signer"}, lambda values: values.update(member="east")),
+        ({"unverifiable"}, lambda values: values.update(format=1)),
+    ],
+)
+def test_what_cannot_be_true_is_found(reports: dict[str, Report], about: set[str], edit: Edit) -> None:
+    ours, theirs = reports["west"], edited(reports["north"], edit)
+    forged = signed_report(theirs, IDENTITIES["north"])
+    for pair in ((signed(ours), forged), (forged, signed(ours))):
+        assert {each.about for each in compared(*pair).findings} == about
+
+
+def test_a_budget_above_the_agreed_one_is_told(reports: dict[str, Report]) -> None:
+    raised = edited(
+        reports["north"], lambda values: (values["budget"].update(epsilon="50"), values["left"].update(epsilon=49.0))
+    )
+    found = comparison(reports["east"], raised)
+    assert found.findings == []
+    assert found.notes == ["the account of north has a larger budget than version 1 of the agreement gives it"]
+
+
+def with_statements(values: Report, statements: Statements, member: Member) -> Report:
+    """The report of a member whose file of statements is this one."""
+    statements.save(member.agreement_path)
+    return {**report_values(member), "tasks": values["tasks"]}
+
+
+def test_rotations_and_revocations_between_two_reports_accuse_nobody_and_two_successors_do(
+    reports: dict[str, Report], tmp_path: Path
+) -> None:
+    members = founded(tmp_path, RISK)
+    for member in members:
+        member.account(member.agreement())
+    before = members[0].statements()
+    first, second = (Rotation.made(IDENTITIES["west"], Identity.generated()) for _ in range(2))
+    plain = report_values(members[0])
+    rotated = {each: with_statements(plain, replace(before, rotations=(each,)), members[1]) for each in (first, second)}
+    assert abouts(plain, rotated[first]) == set()
+    other = with_statements(plain, replace(before, rotations=(second,)), members[0])
+    assert abouts(other, rotated[first]) == {"key"}
+    revocation = Revocation(IDENTITIES["west"].public_key.hex(), "2026-01-01", "lost").signed_by(IDENTITIES["west"])
+    revoked = with_statements(plain, replace(before, revocations=(revocation,)), members[1])
+    assert abouts(plain, revoked) == set()
+    # A member whose key was handed over since has signed with the one before.
+    by_earlier = with_statements(
+        plain, replace(before, rotations=(Rotation.made(IDENTITIES["east"], Identity.generated()),)), members[0]
+    )
+    assert comparison(by_earlier, report_values(members[1])).notes == [
+        "the report of east is signed with an earlier key of it"
+    ]
+
+
+def test_a_report_that_leaves_out_a_version_which_its_member_signed_is_found(reports: dict[str, Report]) -> None:
+    """Of what is later than all that it lists a member may not have known when it made its report."""
+    ours, theirs = ({**reports[name], "format": 1} for name in NAMES[:2])
+    (version,) = ours["agreements"]
+    earlier = {**version, "version": 0, "digest": "0" * 64}
+    whole = {**ours, "agreements": [earlier, version]}
+    assert abouts(whole, theirs) == {"agreement", "unverifiable"}
+    for agreements in ([{**earlier, "signed": ["east"]}, version], [version, {**earlier, "version": 2}]):
+        assert abouts({**whole, "agreements": agreements}, theirs) == {"unverifiable"}
+
+
+def test_a_ledger_that_was_put_back_is_found_in_two_reports_of_one_member(reports: dict[str, Report]) -> None:
+    later = reports["east"]
+    forgotten = edited(
+        later, lambda values: (values["tasks"][0]["entries"].clear(), values["ledger"].update(position=9))
+    )
+    assert "ledger" in abouts(later, forgotten)
+    hidden = edited(
+        later,
+        lambda values: (
+            values["tasks"][0].update(entries=[], results={}, finished_at=None),
+            values["ledger"].update(position=values["ledger"]["position"] - 1, hash="0" * 64),
+            values.update(made_at="2020-01-01T00:00:00+00:00"),
+        ),
+    )
+    assert abouts(later, hidden) == {"ledger"}
+    for edit, text in (
+        (lambda values: values["ledger"].update(hash="0" * 64), "end differently"),
+        (lambda values: values["ledger"].update(ledger="0" * 32), "two different ledgers"),
+    ):
+        assert text in comparison(later, edited(later, edit)).findings[0].text
+
+
+def test_texts_that_cannot_be_read_and_reports_without_their_parts_are_refused(reports: dict[str, Report]) -> None:
+    values = reports["east"]
+    for edit, text in (
+        (lambda each: each.update(tasks=[{}]), "lacks parts"),
+        (lambda each: each["agreements"][0].update(text="no TOML ["), "cannot be read"),
+        (lambda each: each.update(left="much"), "lacks parts"),
+    ):
+        with pytest.raises(AgreementError, match=text):
+            comparison(values, edited(values, edit))
+
+
+def test_neither_report_alone_says_what_is_compared(reports: dict[str, Report]) -> None:
+    """Whoever says that a task had no sums, or that members might leave, is held to what the other says."""
+    ours, theirs = reports["east"], reports["north"]
+    cheap = edited(theirs, lambda values: values["tasks"][0]["entries"][0]["guarantee"].update(epsilon=0.01))
+    cheap["tasks"][0]["has_sums"] = False
+    unpaid = edited(theirs, lambda values: values["tasks"][0]["entries"].clear())
+    unpaid["agreements"][0]["all_must_stay"] = False
+    assert abouts(ours, cheap) == {"task", "cost", "forged"}
+    assert abouts(ours, unpaid) == {"entry", "forged"}
