@@ -41,7 +41,7 @@ def test_the_whole_story(here: Path, sudare: Sudare) -> None:
         1.5,
         "strong",
     )
-    assert sudare("request", "list", "--json").values == {"requests": []}
+    assert sudare("request", "list", "--json").values == {"requests": [], "damaged": []}
     asked = sudare(*ASK, "--who", "aiko")
     assert "This would cost ε = 0.5 (strong) of account 'visits'" in asked.stdout
     (listed,) = sudare("request", "list", "--json").values["requests"]

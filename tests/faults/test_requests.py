@@ -139,7 +139,7 @@ def test_a_process_that_was_killed_is_gone_on_with_by_another() -> None:
         process.kill()
         process.wait()
         names = resume(settings)
-        assert names in ([], [identity])
+        assert list(names) in ([], [identity])
         request = gone_on_with(settings, identity) if not names else waited_for(settings, identity)
         check_whole(settings, request)
 

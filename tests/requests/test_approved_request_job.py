@@ -366,7 +366,7 @@ def test_a_process_of_its_own_runs_it(settings: RequestSettings) -> None:
     assert start(settings, request.identity).wait(300) == 0
     assert settings.store.request(request.identity).state == "done"
     assert settings.store.progress(request.identity) == "signing"
-    assert resume(settings) == []
+    assert resume(settings) == {}
 
 
 def failure(request: Request) -> str:

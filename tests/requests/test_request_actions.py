@@ -81,7 +81,18 @@ def test_no_error_that_depends_on_a_secret_number_of_rows_is_told(settings: Requ
 def test_a_dry_run_leaves_nothing(settings: RequestSettings) -> None:
     ask(settings, "visits", "mean", {"epsilon": ["0.5"]}, who="aiko", purpose="a talk", dry_run=True)
     assert settings.store.requests() == []
-    assert events(settings) == []
+    assert not Path(settings.ledger).exists()
+
+
+def test_a_file_that_was_changed_is_not_approved(settings: RequestSettings) -> None:
+    request = asked(settings)
+    stronger = dataclasses.replace(request.newest, values={"epsilon": ["2"]}, cost=request.newest.cost)
+    settings.store.replace(dataclasses.replace(request, versions=(stronger,)))
+    with pytest.raises(RequestError, match="not what the ledger says was asked for"):
+        decide(settings, request.identity, 1, "approved", who="mori", reason="a talk")
+    assert events(settings) == [("asked", "aiko", 1)]
+    decide(settings, request.identity, 1, "denied", who="mori", reason="somebody changed it")
+    assert events(settings)[1:] == [("denied", "mori", 1)]
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def list_(settings: Settings = DEFAULT_SETTINGS, as_json: AsJson = False) -> Non
     """All requests, the newest first."""
     request_settings, _ = _settings_and_person(settings, None, None)
     store = request_settings.store
-    found = store.requests()
+    found, damaged = store.readable_and_damaged()
     table = Table("request", "state", "table", "kind", "ε", "who", "when", "purpose", box=None, pad_edge=False)
     for each in found:
         version = each.newest
@@ -119,16 +119,21 @@ def list_(settings: Settings = DEFAULT_SETTINGS, as_json: AsJson = False) -> Non
             each.purpose,
         )
         table.add_row(*(Text(escaped_for_terminal(cell)) for cell in cells))
-    lines = [table] if found else ["No request yet."]
-    answer({"requests": [{**_plain(each), "was_left": store.was_left(each)} for each in found]}, as_json, *lines)
+    lines: list[Table | str] = [table] if found else [] if damaged else ["No request yet."]
+    lines += [f"Request {name} cannot be read: its file is damaged." for name in damaged]
+    plain = [{**_plain(each), "was_left": store.was_left(each)} for each in found]
+    answer({"requests": plain, "damaged": damaged}, as_json, *lines)
 
 
 @app.command("show")
 @reported
 def show(name: RequestName, settings: Settings = DEFAULT_SETTINGS, as_json: AsJson = False) -> None:
     """One request: what it asks for, costs and would leave, who decided, and what came of it."""
+    from sudare.requests.request_account import check_entered
+
     request_settings, _ = _settings_and_person(settings, None, None)
     request = request_settings.store.request(name)
+    check_entered(request_settings.account(request_settings.table(request.table)), request)
     state = _LEFT if request_settings.store.was_left(request) else request.state
     _tell(request_settings, request, f"Request {request.identity} is {state}.", False, as_json)
 

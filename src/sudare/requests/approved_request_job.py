@@ -316,13 +316,11 @@ def start(settings: RequestSettings, identity: str) -> subprocess.Popen[bytes]:
         ) from None
 
 
-def resume(settings: RequestSettings) -> list[str]:
-    """Start those requests again that were running in a process that is gone; their names."""
+def resume(settings: RequestSettings) -> dict[str, subprocess.Popen[bytes]]:
+    """Start those requests again that were running in a process that is gone; their new processes by name."""
     store = settings.store
     left = [each.identity for each in store.requests() if store.was_left(each)]
-    for identity in left:
-        start(settings, identity)
-    return left
+    return {identity: start(settings, identity) for identity in left}
 
 
 def main() -> None:

@@ -10,6 +10,8 @@ from sudare.requests.catalogue import Field, Kind
 from sudare.requests.declared_parameters import FieldType
 from sudare.schema import Schema
 
+# Letters; a double has 17 significant digits.
+_LONGEST_NUMBER: Final = 40
 _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
@@ -51,6 +53,8 @@ def _flag(field: Field, text: str) -> bool:
 
 def _number(field: Field, text: str, whole: bool = False) -> float | int:
     try:
+        if len(text) > _LONGEST_NUMBER:
+            raise ValueError
         return int(text) if whole else float(text)
     except ValueError:
         said = "a whole number" if whole else "a number"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from sudare.requests.request import Values, Version
 
@@ -23,7 +22,7 @@ def suggested_changes(version: Version) -> list[SuggestedChange]:
     found = []
     epsilon = version.values.get("epsilon", [])
     if len(epsilon) == 1:
-        half = f"{float(Fraction(epsilon[0]) / 2):.6g}"
+        half = f"{float(epsilon[0]) / 2:.6g}"
         found.append(SuggestedChange("half", "", "half of ε", {**version.values, "epsilon": [half]}))
     by = list(version.values.get("by", []))
     if len(by) > 1:

@@ -11,8 +11,9 @@ from typing import Final
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames.person_rows import used_row_count
 from sudare.frames.sources import source
-from sudare.privacy.accounting import Cost
-from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.account_balance import Amount
+from sudare.privacy.accounting import Cost, decimal_up
+from sudare.privacy.guarantee import Guarantee, Unit
 from sudare.privacy.ledger import Quote
 from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.source_identity import given_source
@@ -31,9 +32,10 @@ _TWO_NUMBERS_OF_ROWS: Final = (1_000, 3_000)
 
 @dataclass(frozen=True)
 class Price:
-    """What a version costs now, the word for its guarantee, and what would be left."""
+    """What a version costs now, of which budget, the word for its guarantee, and what would be left."""
 
     quote: Quote
+    budget: Amount
     strength: Strength
 
 
@@ -57,28 +59,32 @@ def version_of(
     The table is read as far as the price needs it. What is found wrong in it is told to its owner only.
     """
     _check_says_epsilon(kind_named(kind), values)
-    schema, data = table.schema(), table.data()
+    schema = table.schema()
     model = estimator(kind, schema, values)
-    account = model.account = settings.account(table)
-    # Before a row is read: which of two errors is told would else depend on how many there are.
-    account.check_relation(model.neighbours, "record" if schema.person is None else "person", given_source(data))
-    try:
-        plan = model.planned(data)
-    except (SchemaError, DataError, InvalidParameter):
-        if is_owner:
-            raise
-        raise _unfit() from None
-    # In the relation of the account: what is quoted is what will be charged.
-    account.quote(plan.guarantee, plan.mechanism.cost, given_source(data))
+    unit: Unit = "record" if schema.person is None else "person"
+    with settings.account_to_quote(table) as account:
+        model.account = account
+        # Before a row is read: which of two errors is told would else depend on how many there are.
+        account.check_relation(model.neighbours, unit, given_source(table.place))
+        try:
+            data = table.data()
+            plan, state = model.planned(data), table_state(table)
+            expected = tuple(public_errors(kind, model, data))
+        except (SchemaError, DataError, InvalidParameter):
+            if is_owner:
+                raise
+            raise _unfit() from None
+        # In the relation of the account: what is quoted is what will be charged.
+        account.quote(plan.guarantee, plan.mechanism.cost, given_source(data))
     return Version(
         number=1,
         kind=kind,
         values={name: list(texts) for name, texts in values.items()},
         guarantee=plan.guarantee.to_dict(),
         cost=plan.mechanism.cost.to_dict(),
-        expected=tuple(public_errors(kind, model, data)),
+        expected=expected,
         schema=schema.digest,
-        table_state=table_state(table),
+        table_state=state,
         who=who,
         when=now(),
         reason=reason,
@@ -127,8 +133,10 @@ def price_now(settings: RequestSettings, request: Request) -> Price:
     """What the newest version of a request would do to its account now."""
     version = request.newest
     guarantee, cost = Guarantee.from_dict(version.guarantee), Cost.from_dict(version.cost)
-    account = settings.account(settings.table(request.table))
-    return Price(account.quote(guarantee, cost), strength(version))
+    with settings.account_to_quote(settings.table(request.table)) as account:
+        budget = account.terms.budget
+        amount = Amount(decimal_up(budget.epsilon), decimal_up(budget.delta))
+        return Price(account.quote(guarantee, cost), amount, strength(version))
 
 
 def strength(version: Version) -> Strength:

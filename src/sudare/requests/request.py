@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Literal
 
 from sudare.errors import InvalidParameter, RequestError
@@ -17,6 +17,7 @@ from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger_chain import canonical_json
+from sudare.requests.catalogue import KINDS
 from sudare.requests.expected_error import ExpectedError
 from sudare.safe_text import name_fault, text_fault
 
@@ -214,6 +215,7 @@ def parsed_request(text: str | bytes, identity: str) -> Request:
         values["decisions"] = tuple(Decision(**each) for each in values["decisions"])
         values["outcome"] = None if values["outcome"] is None else Outcome(**values["outcome"])
         request = Request(**values)
+        _check_texts(request, *request.versions, *request.decisions)
         Guarantee.from_dict(request.newest.guarantee)
         Cost.from_dict(request.newest.cost)
         is_request = request.state in _STATES and request.identity == identity and request.versions != ()
@@ -222,6 +224,16 @@ def parsed_request(text: str | bytes, identity: str) -> Request:
     if not is_request:
         raise RequestError("A request in the folder of requests cannot be read.", "Restore it from a backup.")
     return request
+
+
+def _check_texts(*parts: Request | Version | Decision) -> None:
+    """Raise ValueError where a field that holds a text holds something else, or a kind is none that can be asked for."""
+    for part in parts:
+        texts = [getattr(part, each.name) for each in fields(part) if each.type == "str"]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError
+        if isinstance(part, Version) and part.kind not in KINDS:
+            raise ValueError
 
 
 def _parsed_version(values: dict[str, Any]) -> Version:

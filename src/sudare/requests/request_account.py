@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from sudare.errors import RequestError, RequestStopped
 from sudare.privacy.account_balance import Amount
@@ -86,14 +86,18 @@ def has_result(account: Account, mark: str) -> bool:
     return receipt is not None and account.ledger.result_of(receipt) is not None
 
 
+def check_entered(account: Account, request: Request) -> None:
+    """Raise RequestError unless the ledger has the newest version exactly as it stands: whoever writes to the folder of requests can change a file, and no entry."""
+    _check_entered(_entries_of(account, request), request)
+
+
 def check_approved(account: Account, request: Request) -> None:
-    """Raise RequestError unless the ledger has the approvals of as many people as are required, of exactly this version, and no denial.
+    """Raise RequestError unless the ledger has this version and the approvals of as many people as are required, of exactly it, and no denial.
 
     Where that is more than one, who asked and who made this version do not count.
     """
-    entries = [
-        each.body for each in account.entries() if each.kind == "request" and each.body["request"] == request.identity
-    ]
+    entries = _entries_of(account, request)
+    _check_entered(entries, request)
     number = request.newest.number
     if any(body["event"] == "denied" for body in entries):
         raise RequestError(f"The ledger says that request {request.identity} was denied.", _WHO_CHANGED_IT)
@@ -113,4 +117,21 @@ def check_approved(account: Account, request: Request) -> None:
     if len(people) < request.people:
         raise RequestError(
             f"The ledger does not have the approvals of request {request.identity} as it stands.", _WHO_CHANGED_IT
+        )
+
+
+def _entries_of(account: Account, request: Request) -> list[Mapping[str, Any]]:
+    """What the ledger says of a request, oldest first."""
+    return [
+        each.body for each in account.entries() if each.kind == "request" and each.body["request"] == request.identity
+    ]
+
+
+def _check_entered(entries: list[Mapping[str, Any]], request: Request) -> None:
+    number = request.newest.number
+    made = ("asked" if number == 1 else "changed", number)
+    if not any((body["event"], body["version"]) == made and body["digest"] == request.digest for body in entries):
+        raise RequestError(
+            f"Request {request.identity} is not what the ledger says was asked for in version {number}.",
+            _WHO_CHANGED_IT,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sudare.privacy.ledger import Account
 from sudare.requests.price import now, version_of
 from sudare.requests.request import Request, Values, Verdict, changed, decided, new_request
+from sudare.requests.request_account import check_entered
 from sudare.requests.steward_settings import RequestSettings
 
 
@@ -69,8 +70,11 @@ def decide(
     store = settings.store
     with store.changing():
         request = decided(store.request(identity), version, verdict, who, now(), reason)
+        account = settings.account(settings.table(request.table))
+        if verdict == "approved":
+            check_entered(account, request)
         if not dry_run:
-            enter(settings.account(settings.table(request.table)), request, verdict, who, reason)
+            enter(account, request, verdict, who, reason)
             store.replace(request)
     return request
 

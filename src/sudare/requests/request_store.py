@@ -28,11 +28,21 @@ class RequestStore:
         self.folder, self.people = folder, people
 
     def requests(self) -> list[Request]:
-        """All requests, newest first."""
-        if not self.folder.is_dir():
-            return []
-        names = [path.stem for path in self.folder.glob(f"*{_SUFFIX}") if IDENTITY.fullmatch(path.stem)]
-        return sorted(map(self.request, names), key=lambda request: (request.when, request.identity), reverse=True)
+        """All requests that can be read, newest first."""
+        return self.readable_and_damaged()[0]
+
+    def readable_and_damaged(self) -> tuple[list[Request], list[str]]:
+        """All requests that can be read, newest first, and the names of those whose file is damaged: one of them stops no other."""
+        found: list[Request] = []
+        damaged: list[str] = []
+        for name in sorted(path.stem for path in self.folder.glob(f"*{_SUFFIX}") if IDENTITY.fullmatch(path.stem)):
+            try:
+                found.append(self.request(name))
+            except UnknownName:
+                continue  # It was taken away meanwhile.
+            except RequestError:
+                damaged.append(name)
+        return sorted(found, key=lambda request: (request.when, request.identity), reverse=True), damaged
 
     def request(self, identity: str) -> Request:
         """One request. Raise UnknownName where there is none."""

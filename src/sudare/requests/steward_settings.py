@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from sudare.consortium.agreement.identity import passphrase_from
-from sudare.errors import IdentityError, SchemaError, UnknownName
+from sudare.errors import IdentityError, LedgerMissing, SchemaError, UnknownName
 from sudare.files import read_private
 from sudare.frames.csv_dialects import described_table
 from sudare.frames.table_addresses import is_address
@@ -114,21 +116,28 @@ class RequestSettings:
 
     def account(self, table: AskableTable) -> Account:
         """The account that pays for a table; opened, bound to the table, where it is new and has a budget."""
-        is_opened = table.budget is not None
-        ledger = Ledger(self.ledger, create=is_opened)
-        if not is_opened or table.account in {account.name for account in ledger.accounts()}:
-            account = ledger.account(table.account)
-        else:
-            account = ledger.account(
-                table.account,
-                table.budget,
-                table.budget_delta,
-                neighbours=table.neighbours,
-                unit="record" if table.schema().person is None else "person",
-                source=table.place,
-            )
+        ledger = Ledger(self.ledger, create=table.budget is not None)
+        account = _opened(ledger, table) if self._is_new(table) else ledger.account(table.account)
         account.check_source(given_source(table.place))
         return account
+
+    @contextmanager
+    def account_to_quote(self, table: AskableTable) -> Iterator[Account]:
+        """The account that pays for a table; where it is not open yet, one like it in a ledger that is thrown away: a price opens nothing."""
+        if not self._is_new(table):
+            yield self.account(table)
+            return
+        with tempfile.TemporaryDirectory(prefix="sudare-price-") as folder:
+            yield _opened(Ledger(Path(folder) / "ledger.db"), table)
+
+    def _is_new(self, table: AskableTable) -> bool:
+        """Whether the table's account is opened by its first request."""
+        if table.budget is None:
+            return False
+        try:
+            return table.account not in {account.name for account in Ledger(self.ledger, create=False).accounts()}
+        except LedgerMissing:
+            return True
 
     def key(self) -> Ed25519PrivateKey:
         """The key that releases are signed with. Raise IdentityError where there is none, or it does not open."""
@@ -138,6 +147,18 @@ class RequestSettings:
                 "Make one with `sudare key new`, and name it in the settings.",
             )
         return signing_key_in(self.signing_key, self.passphrase_file)
+
+
+def _opened(ledger: Ledger, table: AskableTable) -> Account:
+    """A table's account, opened in a ledger that has none of that name."""
+    return ledger.account(
+        table.account,
+        table.budget,
+        table.budget_delta,
+        neighbours=table.neighbours,
+        unit="record" if table.schema().person is None else "person",
+        source=table.place,
+    )
 
 
 def signing_key_in(path: Path, passphrase_file: Path | None) -> Ed25519PrivateKey:

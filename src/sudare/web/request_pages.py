@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sudare.errors import SudareError, UnknownName
+from sudare.errors import SudareError
 from sudare.languages import Language
 from sudare.parsing import bounded_bytes
 from sudare.privacy.account_balance import Amount
-from sudare.privacy.accounting import decimal_up
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.release import Release
 from sudare.privacy.release_file import LARGEST_FILE_BYTES, parsed, verify_signature
@@ -26,9 +25,9 @@ from sudare.requests.catalogue import KINDS, kind_named
 from sudare.requests.expected_error import two_digits
 from sudare.requests.one_click_changes import suggested_changes
 from sudare.requests.price import Price, price_now
-from sudare.requests.request import IDENTITY, Request, Values, Verdict, approval_fault
+from sudare.requests.request import Request, Values, Verdict, approval_fault
+from sudare.requests.request_account import check_entered
 from sudare.requests.request_actions import ask, change, decide
-from sudare.requests.request_store import RequestStore
 from sudare.requests.steward_settings import RequestSettings
 from sudare.web.downloads import download as saved_as
 from sudare.web.page_part import PagePart, Waiting
@@ -40,6 +39,7 @@ from sudare.web.signed_in_request import Visit, page
 
 _REFRESH_SECONDS = 2
 _JOBS = "requests"
+_VERDICTS: Final[Mapping[str, Verdict]] = {"approved": "approved", "denied": "denied"}
 
 
 @dataclass(frozen=True)
@@ -80,25 +80,9 @@ class Leaving:
 def requests(visit: Visit) -> Response:
     """All requests."""
     settings = request_settings(visit.services.settings)
-    found, unreadable = requests_in(settings.store)
+    found, unreadable = settings.store.readable_and_damaged()
     shown = [(each, Guarantee.from_dict(each.newest.guarantee), _is_left(visit, settings, each)) for each in found]
     return visit.render("requests.html", requests=shown, unreadable=unreadable, kinds=KINDS)
-
-
-def requests_in(store: RequestStore) -> tuple[list[Request], list[str]]:
-    """The requests of a folder, newest first, and the names of those whose file is damaged."""
-    found: list[Request] = []
-    unreadable: list[str] = []
-    for path in sorted(store.folder.glob("*.json")):
-        if not IDENTITY.fullmatch(path.stem):
-            continue
-        try:
-            found.append(store.request(path.stem))
-        except UnknownName:
-            continue  # It was taken away meanwhile.
-        except SudareError:
-            unreadable.append(path.stem)
-    return sorted(found, key=lambda request: (request.when, request.identity), reverse=True), unreadable
 
 
 @page("analyst")
@@ -156,26 +140,25 @@ def _form(
         asked=request,
         problem=problem,
         action="/requests/new",
-        **_priced(settings, request, price),
+        **_priced(request, price),
     )
 
 
-def _priced(settings: RequestSettings, request: Request | None, price: Price | None) -> dict[str, Any]:
+def _priced(request: Request | None, price: Price | None) -> dict[str, Any]:
     if request is None or price is None:
         return {"price": None, "bars": [], "leaving": None}
-    return {"price": price, "bars": _bars(request), "leaving": _leaving(settings, request, price)}
+    return {"price": price, "bars": _bars(request), "leaving": _leaving(price)}
 
 
 def _bars(request: Request) -> list[ErrorBar]:
     return [ErrorBar(each.what, each.size, each.unit, each.whole) for each in request.newest.expected]
 
 
-def _leaving(settings: RequestSettings, request: Request, price: Price) -> Leaving:
-    budget = settings.account(settings.table(request.table)).terms.budget
-    whole = decimal_up(budget.epsilon)
+def _leaving(price: Price) -> Leaving:
+    whole = price.budget.epsilon
     before, after = price.quote.left_before.epsilon, price.quote.left_after.epsilon
     spent = 100 * (1 - before / whole)
-    return Leaving(Amount(whole, decimal_up(budget.delta)), spent, max(0.0, 100 * (before - after) / whole))
+    return Leaving(price.budget, spent, max(0.0, 100 * (before - after) / whole))
 
 
 @page("viewer")
@@ -185,6 +168,7 @@ def show_request(visit: Visit) -> Response:
     request = settings.store.request(visit.path("identity"))
     price, problem = None, None
     try:
+        check_entered(settings.account(settings.table(request.table)), request)
         price = price_now(settings, request)
     except SudareError as error:
         problem = error
@@ -200,7 +184,7 @@ def show_request(visit: Visit) -> Response:
         may_approve=_may_approve(visit, request),
         card=_card(settings, request, visit.language),
         release_name=job.release_name(request),
-        **_priced(settings, request, price),
+        **_priced(request, price),
     )
     if request.state == "running":
         # Without a script, too.
@@ -235,7 +219,9 @@ def decide_request(visit: Visit) -> Response:
     """Approve or deny the version that was looked at; what is approved runs."""
     settings, form = request_settings(visit.services.settings), visit.form
     identity = visit.path("identity")
-    verdict: Verdict = "approved" if form.text("verdict") == "approved" else "denied"
+    verdict = _VERDICTS.get(form.text("verdict"))
+    if verdict is None:
+        raise HTTPException(400)
     version = form.text("version")
     number = int(version) if version.isascii() and version.isdigit() and len(version) < 6 else 0
     try:
@@ -313,7 +299,7 @@ def _change_form(
         asked=request,
         problem=problem,
         action=f"/requests/{request.identity}/change",
-        **_priced(settings, None, None),
+        **_priced(None, None),
     )
 
 
@@ -349,11 +335,12 @@ def _is_started(services: Services, request: Request) -> bool:
 def _resume(services: Services) -> None:
     """Go on with what an earlier server left running."""
     try:
-        names = job.resume(request_settings(services.settings))
+        started = job.resume(request_settings(services.settings))
     except SudareError as error:
         services.log.write("job-failed", error=type(error).__name__)
         return
-    for name in names:
+    services.kept.setdefault(_JOBS, {}).update(started)
+    for name in started:
         services.log.write("job-started", request=name)
 
 
@@ -365,14 +352,14 @@ def _waiting(visit: Visit) -> Sequence[Waiting]:
             f"/requests/{each.identity}",
             each.purpose,
         )
-        for each in requests_in(settings.store)[0]
+        for each in settings.store.requests()
         if _may_approve(visit, each)
     ]
 
 
 def _metrics(services: Services) -> Sequence[Metric]:
     states: dict[str, int] = {}
-    found, unreadable = requests_in(request_settings(services.settings).store)
+    found, unreadable = request_settings(services.settings).store.readable_and_damaged()
     for state in (*(each.state for each in found), *("unreadable" for _ in unreadable)):
         states[state] = states.get(state, 0) + 1
     values = [({"state": state}, float(count)) for state, count in sorted(states.items())]
