@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.panel import linear_claims, reconstruction_claims
+from benchmarks.panel import linear_claims, peer_claims, reconstruction_claims
 from benchmarks.panel.tuning_and_judging import Half
 
 RESULTS: Final = Path(__file__).resolve().parent.parent / "panel.json"
@@ -36,6 +36,9 @@ CLAIMS: Final = {
         "Logistic regression: encodings, method `auto`", linear_claims.encodings, linear_claims.summary_of_encodings
     ),
     "ridge": Claim("Ridge regression", linear_claims.ridge, linear_claims.summary_of_ridge),
+    "peers": Claim(
+        "Logistic regression: `auto` against diffprivlib and DP-EBM", peer_claims.peers, peer_claims.summary_of_peers
+    ),
     "reconstruction": Claim(
         "Reconstruction of number columns: `auto` against single methods",
         reconstruction_claims.reconstruction,
@@ -52,6 +55,8 @@ def table(results: dict[str, Any]) -> str:
         lines += [f"| {word} | {value} |" for word, value in found["summary"].items()]
         if name == "classification":
             lines += ["", *linear_claims.by_method(found["rows"])]
+        if name == "peers":
+            lines += ["", *peer_claims.beside_auto(found["rows"], results["classification"]["rows"])]
         if name == "reconstruction":
             lines += ["", *reconstruction_claims.by_records(found["rows"])]
         times = "once" if found["judged"] == 1 else f"{found['judged']} times"

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.panel.table_definition import PanelTable
 from benchmarks.panel.tuning_and_judging import Half, tables
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
-from sudare.linear.method_choice import METHODS, chosen_encoding
+from sudare.linear.method_choice import METHODS, STATISTICS, chosen_encoding
 from sudare.schema import Schema
 
 Row = dict[str, Any]
@@ -23,12 +24,13 @@ EPSILONS: Final = (0.1, 0.5, 1.0, 3.0)
 DELTAS: Final = (0.0, 1e-6)
 MOST_ROWS: Final = 6_000
 REPETITIONS: Final = 4
+SINGLE_METHODS: Final = (*METHODS, STATISTICS)
 # Tables with more binned columns than this are centred, so that one run takes minutes.
 MOST_BINNED: Final = 200
 
 
 def _methods(delta: float) -> tuple[str, ...]:
-    return ("auto", *(method for method in METHODS if delta > 0 or method != "descent"))
+    return ("auto", *(method for method in SINGLE_METHODS if delta > 0 or method != "descent"))
 
 
 def _cases(half: Half, target: Any) -> Iterator[tuple[PanelTable, float, float]]:
@@ -39,14 +41,21 @@ def _cases(half: Half, target: Any) -> Iterator[tuple[PanelTable, float, float]]
 
 
 def answers_of(table: PanelTable, fit: pd.DataFrame, test: pd.DataFrame, model: Any, seed: int) -> list[float]:
+    """What `judged` says of a model's probabilities."""
+    return judged(table, fit, test, model.predict_proba(test), model.epsilon, seed)
+
+
+def judged(
+    table: PanelTable, fit: pd.DataFrame, test: pd.DataFrame, told: NDArray[np.float64], epsilon: float, seed: int
+) -> list[float]:
     """AUC, log loss, that of the base rate with noise of the same ε, distance of the mean probability, recall of the rarest class, accuracy."""
     classes, label = np.array(table.schema.classes), table.schema.label
     truth = np.array([list(classes).index(value) for value in test[label]])
     shares = np.array([(fit[label] == value).mean() for value in classes])
     moved = 1 if len(classes) == 2 else 2
-    noise = np.random.default_rng(seed).laplace(0, moved / (model.epsilon * len(fit)), len(classes))
+    noise = np.random.default_rng(seed).laplace(0, moved / (epsilon * len(fit)), len(classes))
     base = np.clip(shares + (noise if moved == 2 else np.array([-1, 1]) * noise[0]), 0.5 / len(fit), None)
-    chances = np.clip(model.predict_proba(test), 1e-15, 1.0)
+    chances = np.clip(told, 1e-15, 1.0)
     columns = range(1, 2) if len(classes) == 2 else range(len(classes))
     area = float(np.mean([roc_auc_score(truth == place, chances[:, place]) for place in columns]))
     losses = [-np.log(given[truth]).mean() for given in (base / base.sum(),)]
@@ -142,11 +151,11 @@ def ridge(
 
 def summary_of_classification(rows: list[Row]) -> Row:
     """How many cases keep each claim: of `auto`, and of any method."""
-    cases = [(row, method, row[method]) for row in rows for method in ("auto", *METHODS) if method in row]
+    cases = [(row, method, row[method]) for row in rows for method in ("auto", *SINGLE_METHODS) if method in row]
     seen = [(row, method, found) for row, method, found in cases if row["rows"] * row["epsilon"] >= 500]
-    gaps = [max(row[method]["auc"] for method in METHODS if method in row) - row["auto"]["auc"] for row in rows]
+    gaps = [max(row[method]["auc"] for method in SINGLE_METHODS if method in row) - row["auto"]["auc"] for row in rows]
     told: Row = {"cases": len(rows)}
-    for word, chosen in (("auto", ("auto",)), ("all methods", ("auto", *METHODS))):
+    for word, chosen in (("auto", ("auto",)), ("all methods", ("auto", *SINGLE_METHODS))):
         mine = [found for _, method, found in cases if method in chosen]
         large = [found for _, method, found in seen if method in chosen]
         told[f"log loss above the base rate's, {word}"] = (
@@ -168,13 +177,16 @@ def summary_of_classification(rows: list[Row]) -> Row:
 
 def by_method(rows: list[Row]) -> list[str]:
     """A table of means over all tables, one line for each δ and ε."""
-    lines = ["| δ | ε | " + " | ".join(("auto", *METHODS)) + " |", "| --- | --- |" + " --- |" * (1 + len(METHODS))]
+    lines = [
+        "| δ | ε | " + " | ".join(("auto", *SINGLE_METHODS)) + " |",
+        "| --- | --- |" + " --- |" * (1 + len(SINGLE_METHODS)),
+    ]
     for delta in DELTAS:
         for epsilon in EPSILONS:
             here = [row for row in rows if (row["delta"], row["epsilon"]) == (delta, epsilon)]
             cells = [
                 f"{np.mean([row[method]['auc'] for row in here]):.3f}" if method in here[0] else "–"
-                for method in ("auto", *METHODS)
+                for method in ("auto", *SINGLE_METHODS)
             ]
             lines.append(f"| {delta:g} | {epsilon:g} | " + " | ".join(cells) + " |")
     return ["Mean AUC over the judging tables:", "", *lines]

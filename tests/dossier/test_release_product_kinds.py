@@ -31,6 +31,8 @@ def test_the_proof_is_that_of_the_method() -> None:
         "accounting",
     )
     assert proofs_of("PrivateRidge", {"method": "statistics"}) == ("sufficient_statistics", "accounting")
+    both = ("sufficient_statistics", "score_calibration", "accounting")
+    assert proofs_of("PrivateLogisticRegression", {"method": "statistics"}) == both
     assert proofs_of("PrivateMean", {"noise": "infinity-norm"})[:2] == ("statistics", "infinity_norm")
     assert proofs_of("PrivateHistogram", {"delta": 1e-6})[:2] == ("statistics", "gaussian")
     assert "key_selection" in proofs_of("GroupedTable", {"delta": 0.0, "found": {"ward": 3}})

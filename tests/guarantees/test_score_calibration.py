@@ -20,6 +20,7 @@ from sudare.linear.method_choice import planned
 from sudare.linear.rows import array_layout, bounded_rows, with_bias
 from sudare.linear.score_calibrated_mechanism import CalibratedMechanism, score_range, split
 from sudare.linear.score_calibration import CLASSES, NUMBERS, Spread, association_values, level_values, spread_values
+from sudare.linear.sufficient_statistics import SufficientStatistics
 from sudare.privacy.accounting import exact, gaussian_mu_within, mu_of_pure
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SystemNoise
@@ -32,7 +33,10 @@ def mechanism_of(epsilon=1.0, delta=0.0, method="mean", outputs=1, rows=1, unit=
     facts = Facts(rows, LAYOUT.width, LAYOUT.joint_norm, loss, 1.0, outputs=outputs, rows_per_unit=unit)
     recipe = CLASSES if loss.one_sided else NUMBERS
     parts = split(epsilon, delta, rows / unit, recipe, method != "objective")
-    learning = planned(method, facts, parts.epsilon, parts.delta, 1.0, True)
+    if method == "statistics":
+        learning = SufficientStatistics(facts, LAYOUT, parts.epsilon, parts.delta)
+    else:
+        learning = planned(method, facts, parts.epsilon, parts.delta, 1.0, True)
     return CalibratedMechanism(learning, LAYOUT, parts, epsilon, delta, recipe)
 
 
@@ -117,7 +121,10 @@ def test_parts_add_up_to_the_budget(epsilon, rows, recipe):
     assert sum(map(exact, basic.shares)) <= 1
 
 
-@pytest.mark.parametrize(("method", "delta"), [("mean", 0.0), ("mean", 1e-6), ("objective", 1e-6), ("descent", 1e-6)])
+@pytest.mark.parametrize(
+    ("method", "delta"),
+    [("mean", 0.0), ("mean", 1e-6), ("objective", 1e-6), ("descent", 1e-6), ("statistics", 0.0), ("statistics", 1e-6)],
+)
 def test_cost_is_what_was_asked_for_and_its_mu_that_of_all_parts(method, delta):
     mechanism = mechanism_of(0.5, delta, method, rows=400)
     cost = mechanism.cost
@@ -130,20 +137,22 @@ def test_cost_is_what_was_asked_for_and_its_mu_that_of_all_parts(method, delta):
         assert cost.mu is None
 
 
-@pytest.mark.parametrize("loss", [Logistic(), CappedSquares()])
-def test_released_parameters_cannot_be_told_apart_better_than_claimed(loss):
+@pytest.mark.parametrize(
+    ("loss", "method"), [(Logistic(), "mean"), (CappedSquares(), "mean"), (Logistic(), "statistics")]
+)
+def test_released_parameters_cannot_be_told_apart_better_than_claimed(loss, method):
     """One row in two dimensions whose target is turned round. False alarms: one in a million at most (`distinguish`)."""
     source = SystemNoise()
     row = with_bias(bounded_rows(np.array([[1.0, 0.0]]), 1.0)[0], LAYOUT.bias)[0]
     pair = np.array([[*row, 1.0]]), np.array([[*row, -1.0]])
-    method = mechanism_of(loss=loss)
+    made = mechanism_of(loss=loss, method=method)
 
     def audited(mechanism):
         return distinguish(lambda values: mechanism.apply(values, source), pair, Guarantee(1.0, 0.0), 450)
 
-    assert audited(method).epsilon_lower_bound <= 1.0
+    assert audited(made).epsilon_lower_bound <= 1.0
     # A level that is not charged for.
-    assert audited(replace(method, parts=method.parts._replace(level=12.0))).epsilon_lower_bound > 1.0
+    assert audited(replace(made, parts=made.parts._replace(level=12.0))).epsilon_lower_bound > 1.0
 
 
 def test_noisy_associations_cannot_be_told_apart_better_than_claimed():

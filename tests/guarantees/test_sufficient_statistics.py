@@ -12,8 +12,8 @@ import pytest
 
 from sudare.audit import distinguish
 from sudare.frames.rows import Rows
-from sudare.linear import PrivateRidge
-from sudare.linear.losses import CappedSquares
+from sudare.linear import PrivateLogisticRegression, PrivateRidge
+from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mechanism import Facts
 from sudare.linear.rows import array_layout, bounded_rows, table_layout, with_bias
 from sudare.linear.sufficient_statistics import RECIPE, SufficientStatistics
@@ -33,17 +33,18 @@ LAYOUTS = {
 NORMS = {Laplace: ("absolute", 1), GammaNorm: ("euclidean", 2), InfinityNorm: ("largest", np.inf)}
 
 
-def mechanism_of(kind="array", epsilon=1.0, delta=0.0, rows=1, unit=1, **changed) -> SufficientStatistics:
-    layout = LAYOUTS[kind]
+def mechanism_of(kind="array", epsilon=1.0, delta=0.0, rows=1, unit=1, outputs=0, **changed) -> SufficientStatistics:
+    """Of numbers, or of classes with so many outputs."""
+    layout, loss = LAYOUTS[kind], Logistic() if outputs else CappedSquares()
     facts = Facts(
-        rows, layout.width, layout.joint_norm, CappedSquares(), 0.0, rows_per_unit=unit, nonnegative=layout.nonnegative,
-        sum_bound=layout.joint_sum, entry_bounds=layout.entry_bounds,
+        rows, layout.width, layout.joint_norm, loss, 0.0, outputs=max(1, outputs), rows_per_unit=unit,
+        nonnegative=layout.nonnegative, sum_bound=layout.joint_sum, entry_bounds=layout.entry_bounds,
     )  # fmt: skip
     return SufficientStatistics(facts, layout, epsilon, delta, replace(RECIPE, **changed))
 
 
-def extreme_rows(kind) -> list[tuple[np.ndarray, float]]:
-    """Encoded rows at the ends of what is declared and inside it, with targets."""
+def extreme_rows(kind, outputs=0) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Encoded rows at the ends of what is declared and inside it, with targets: numbers, or classes."""
     if kind == "array":
         angles = np.linspace(0, 2 * np.pi, 17)[:-1]
         matrix = 3 * np.column_stack([np.cos(angles), np.sin(angles)])
@@ -53,12 +54,16 @@ def extreme_rows(kind) -> list[tuple[np.ndarray, float]]:
         matrix = encode(BINNED if kind == "binned" else COLUMNS, table, kind).matrix
     layout = LAYOUTS[kind]
     bounded = with_bias(bounded_rows(matrix, layout.norm_bound)[0], layout.bias)
-    return [(row[np.newaxis], target) for row, target in itertools.product(bounded, (-1.0, 0.35, 1.0))]
+    numbers, pairs = np.array([[-1.0], [0.35], [1.0]]), np.array([[-1.0], [1.0]])
+    targets = numbers if outputs == 0 else pairs if outputs == 1 else 2 * np.eye(outputs) - 1
+    return [(row[np.newaxis], target[np.newaxis]) for row, target in itertools.product(bounded, targets)]
 
 
-def largest_moves(mechanism, kind, order) -> list[float]:
+def largest_moves(mechanism, kind, order, outputs=0, as_they_are=False) -> list[float]:
     """By how much one replaced row moves the columns' sums, the numbers', the one-hot columns', and all as one vector."""
-    found = [mechanism.sums(Rows.held(row, np.array([[target]])), 0.1, 0.6) for row, target in extreme_rows(kind)]
+    found = [
+        mechanism.sums(Rows.held(row, target), 0.1, 0.6, as_they_are) for row, target in extreme_rows(kind, outputs)
+    ]
     parts = [np.array([vectors[place] for vectors in found]) for place in range(3)]
     parts.append(np.hstack(parts))
     norms = [
@@ -72,7 +77,8 @@ def largest_moves(mechanism, kind, order) -> list[float]:
 def test_pure_sums_move_as_the_proof_says(kind, products):
     mechanism = mechanism_of(kind, product_noise=products)
     assert (len(mechanism._pairs[0]) > 0) == (products > 0)
-    reaches = mechanism._column_reach(len(mechanism._pairs[0])), mechanism._number_reach, mechanism._indicator_reach
+    target = mechanism._number_reach(1), mechanism._indicator_reach(1)
+    reaches = mechanism._column_reach(len(mechanism._pairs[0])), *target
     assert len(mechanism._pure_noise) == (2 if kind == "array" else 3)
     for noise, reach, place in zip(mechanism._pure_noise, reaches, range(3), strict=False):
         norm, order = NORMS[type(noise)]
@@ -89,6 +95,104 @@ def test_gaussian_sums_move_as_the_proof_says(kind):
     assert not mechanism.is_pure
     moved = largest_moves(mechanism, kind, 2)[3]
     assert 0.6 * mechanism._gaussian.sensitivity < moved <= mechanism._gaussian.sensitivity
+
+
+# Classes: of two with one-hot columns and Gaussian noise, and of several, a row is in the block of its class.
+
+
+@pytest.mark.parametrize("as_they_are", [False, True])
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_pure_sums_of_classes_move_as_the_proof_says(kind, outputs, as_they_are):
+    mechanism = mechanism_of(kind, outputs=outputs)
+    assert mechanism._blocks == outputs
+    reaches = mechanism._number_reach(outputs), mechanism._indicator_reach(outputs)
+    for noise, reach, place in zip(mechanism._pure_noise[1:], reaches, (1, 2), strict=False):
+        norm, order = NORMS[type(noise)]
+        moved = largest_moves(mechanism, kind, order, outputs, as_they_are)[place]
+        assert 0.5 * getattr(reach, norm) < moved <= getattr(reach, norm) <= noise.sensitivity
+
+
+@pytest.mark.parametrize(
+    ("kind", "outputs", "blocks"), [("binned", 1, 2), ("binned", 3, 3), ("centred", 1, 1), ("centred", 3, 3)]
+)
+def test_gaussian_sums_of_classes_move_as_the_proof_says(kind, outputs, blocks):
+    mechanism = mechanism_of(kind, 3.0, 1e-2, outputs=outputs)
+    assert (mechanism.is_pure, mechanism._blocks) == (False, blocks)
+    moved = largest_moves(mechanism, kind, 2, outputs)
+    assert 0.6 * mechanism._gaussian.sensitivity < moved[3] <= mechanism._gaussian.sensitivity
+    assert moved[1] <= mechanism._number_reach(blocks).euclidean
+    assert moved[2] <= mechanism._indicator_reach(blocks).euclidean
+
+
+def test_a_row_that_is_in_the_blocks_of_both_classes_is_caught(monkeypatch):
+    """With its class's indicator as −1 and 1 a row moves both blocks, and twice as far."""
+    mechanism = mechanism_of("binned", 3.0, 1e-2, outputs=1)
+    bound = mechanism._indicator_reach(2).euclidean
+    assert largest_moves(mechanism, "binned", 2, 1)[2] <= bound
+    monkeypatch.setattr(
+        SufficientStatistics, "_scaled_targets", lambda self, targets, *_: np.column_stack([-targets, targets])
+    )
+    assert largest_moves(mechanism, "binned", 2, 1)[2] > bound
+
+
+def test_blocks_reach_for_one_vector_of_both_classes_is_caught():
+    """The bound of blocks is too small for −1 and 1 in one vector, which the columns that are no indicators have."""
+    mechanism = mechanism_of("centred", 3.0, 1e-2, outputs=1)
+    moved = largest_moves(mechanism, "centred", 2, 1)
+    assert moved[2] > mechanism._indicator_reach(2).euclidean
+    assert moved[2] <= mechanism._indicator_reach(1).euclidean
+
+
+@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_of_classes_all_of_the_budget_is_for_the_sums(kind, delta):
+    mechanism = mechanism_of(kind, 0.7, delta, rows=300, outputs=1)
+    assert (mechanism.cost.epsilon, mechanism.cost.delta) == (exact(0.7), exact(delta))
+    if delta == 0:
+        spent = sum(exact(noise.epsilon) for noise in mechanism._pure_noise)
+        assert 0.999 * exact(0.7) < spent <= exact(0.7)
+        assert mechanism.cost.mu is None
+    else:
+        assert (mechanism._gaussian.epsilon, mechanism._gaussian.delta) == (0.7, delta)
+        assert mechanism.cost.mu == pytest.approx(gaussian_mu_within(0.7, delta))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_fit_of_classes_charges_what_was_asked_for(delta):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": random.uniform(-1, 1, 60), "b": random.uniform(0, 3, 60), "c": ["x", "y"] * 30})
+    options = {"schema": BINNED, "encoding": "binned", "classes": [0, 1], "method": "statistics", "random_state": 0}
+    model = PrivateLogisticRegression(0.6, delta, **options).fit(frame, np.arange(60) % 2)
+    mechanism = model.plan(60, model.declared_).mechanism
+    assert isinstance(mechanism.learning, SufficientStatistics)
+    assert (mechanism.cost.epsilon, mechanism.cost.delta) == (exact(0.6), exact(delta))
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (0.6, delta)
+    if delta:
+        left = (1 - sum(map(exact, mechanism.parts.shares))) * exact(
+            gaussian_mu_within(mechanism.parts.others, delta)
+        ) ** 2
+        assert exact(mechanism.learning.cost.mu) ** 2 <= left
+
+
+def test_directions_cannot_be_told_apart_better_than_claimed(monkeypatch):
+    """Of one row whose class is turned round, given a level. False alarms: one in a million at most (`distinguish`)."""
+    mechanism = mechanism_of("array", 1.0, outputs=1)
+
+    def found(twin):
+        def released(values):
+            rows = Rows.held(values[:, :-1], values[:, -1:])
+            return twin._noisy(twin.sums(rows, 0.0, 1.0), SOURCE)[1]
+
+        epsilon = mechanism._pure_noise[1].epsilon
+        return distinguish(released, FLIPPED, Guarantee(epsilon, 0.0), 600).epsilon_lower_bound / epsilon
+
+    assert found(mechanism) <= 1.0
+    noise = mechanism._pure_noise
+    quiet = (noise[0], replace(noise[1], sensitivity=noise[1].sensitivity / 8))
+    twin = mechanism_of("array", 1.0, outputs=1)
+    monkeypatch.setitem(twin.__dict__, "_pure_noise", quiet)
+    assert found(twin) > 1.0
 
 
 def test_targets_move_their_moments_as_the_proof_says():
@@ -117,9 +221,7 @@ def test_targets_that_are_not_clipped_are_caught(monkeypatch):
     monkeypatch.setattr(np, "clip", lambda values, low, high: values)
     moved = [first - second for first, second in itertools.combinations([(y - 0.1) / 0.3 for y in (-1, 1)], 2)]
     assert abs(moved[0]) > 2
-    found = [
-        mechanism.sums(Rows.held(row, np.array([[target]])), 0.1, 0.3)[1] for row, target in extreme_rows("centred")
-    ]
+    found = [mechanism.sums(Rows.held(row, target), 0.1, 0.3)[1] for row, target in extreme_rows("centred")]
     assert max(np.abs(first - second).max() for first, second in itertools.combinations(found, 2)) > 2
 
 

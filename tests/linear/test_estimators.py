@@ -92,6 +92,21 @@ def test_every_method_learns(model, method, delta, classes):
     assert fitted.guarantee_.delta == delta
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("encoding", ["centred", "binned"])
+def test_sufficient_statistics_learn_classes(delta, encoding):
+    frame = _patients(3000)
+    options = {"schema": SCHEMA, "encoding": encoding, "method": "statistics", "random_state": 0}
+    fitted = PrivateLogisticRegression(4.0, delta, **options).fit(frame)
+    reference = PrivateLogisticRegression(4.0, 1e-6, schema=SCHEMA, encoding=encoding, random_state=0).fit(frame)
+    assert fitted.score(frame) > reference.score(frame) - 0.02
+    assert fitted.predict_proba(frame)[:, 1].mean() == pytest.approx((frame["ill"] == "yes").mean(), abs=0.03)
+    with pytest.raises(InvalidParameter, match="no column for a level"):
+        PrivateLogisticRegression(1.0, classes=[0, 1], method="statistics", fit_intercept=False).fit(
+            np.eye(4), [0, 1, 0, 1]
+        )
+
+
 @pytest.mark.parametrize(
     ("method", "delta"), [("objective", 0.0), ("objective", 1e-6), ("output", 0.0), ("mean", 0.0), ("descent", 1e-6)]
 )
@@ -163,8 +178,13 @@ def test_the_auto_rule_looks_at_public_facts_only():
     assert PrivateLogisticRegression(0.1, **options).fit(X, y).method_ == "objective"
     # One-hot rows.
     table, options = _patients(400), {"schema": SCHEMA, "encoding": "binned", "random_state": 0}
-    assert PrivateLogisticRegression(0.5, 1e-6, **options).fit(table).method_ == "mean"
-    assert PrivateLogisticRegression(8.0, 1e-6, **options).fit(table).method_ == "descent"
+    for delta, expected in ((0.0, ["mean", "statistics", "objective"]), (1e-6, ["descent", "statistics", "descent"])):
+        sizes = ((0.1, 400), (2.0, 400), (8.0, 2000))
+        fits = [PrivateLogisticRegression(epsilon, delta, **options).fit(_patients(rows)) for epsilon, rows in sizes]
+        assert [fit.method_ for fit in fits] == expected
+    # Steps that see some of the rows are descent's, and support vectors have no level to centre by.
+    sampled = PrivateLogisticRegression(2.0, 1e-6, sampling_rate=0.5, **options).fit(table)
+    assert (sampled.method_, PrivateLinearSVC(2.0, 1e-6, **options).fit(table).method_) == ("descent", "descent")
 
 
 def test_regularization_is_chosen_privately(account):

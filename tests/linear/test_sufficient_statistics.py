@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import Rows
-from sudare.linear import PrivateLogisticRegression, PrivateRidge
+from sudare.linear import PrivateLinearSVC, PrivateRidge
 from sudare.linear.losses import CappedSquares
 from sudare.linear.mechanism import Facts
 from sudare.linear.rows import table_layout
@@ -103,7 +103,7 @@ def test_a_regularization_that_is_asked_for_shrinks():
 def test_what_is_refused():
     X, y = np.zeros((3, 2)), [0.0, 1.0, 0.5]
     with pytest.raises(InvalidParameter, match="method must be auto or one of"):
-        PrivateLogisticRegression(1.0, method="statistics", classes=[0, 1]).fit(X, [0, 1, 1])
+        PrivateLinearSVC(1.0, method="statistics", classes=[0, 1]).fit(X, [0, 1, 1])
     wide = np.zeros((3, MOST_COLUMNS + 1))
     with pytest.raises(InvalidParameter, match="1024 encoded columns at most"):
         PrivateRidge(1.0, method="statistics", target_bounds=(0, 1)).fit(wide, y)

@@ -94,11 +94,14 @@ PRODUCTS: Final[Mapping[str, Product]] = {
     ),
     "PrivateHistogram": _statistics("PrivateHistogram"),
     "PrivateLinearSVC": _linear("PrivateLinearSVC-objective", "PrivateLinearSVC-output", proofs=()),
-    "PrivateLogisticRegression": _linear(
-        "PrivateLogisticRegression-objective",
-        "PrivateLogisticRegression-output",
-        "PrivateLogisticRegression-descent",
-        "PrivateLogisticRegression-mean",
+    "PrivateLogisticRegression": replace(
+        _linear(
+            "PrivateLogisticRegression-objective",
+            "PrivateLogisticRegression-output",
+            "PrivateLogisticRegression-descent",
+            "PrivateLogisticRegression-mean",
+        ),
+        tests=(*_linear().tests, "test_sufficient_statistics"),
     ),
     "PrivateMLPClassifier": _NETWORK,
     "PrivateMLPRegressor": _NETWORK,
@@ -129,8 +132,8 @@ def proofs_of(learner: str, parameters: Mapping[str, Any]) -> tuple[str, ...]:
     """The proofs behind a release with these parameters, the mechanism's own first."""
     method = str(parameters.get("method"))
     found = list(_METHOD_PROOFS.get(method, ()))
-    # Sufficient statistics give the level themselves.
-    found += PRODUCTS[learner].proofs if method != "statistics" else ()
+    # Sufficient statistics of a number give the level themselves.
+    found += PRODUCTS[learner].proofs if (learner, method) != ("PrivateRidge", "statistics") else ()
     if noise := _NOISE_PROOFS.get(str(parameters.get("noise"))):
         found.append(noise)
     elif "statistics" in found:

@@ -80,7 +80,7 @@ class PrivateLinearClassifier(ClassTarget, PrivateLinearModel):
 
 @dataclass(eq=False, repr=False)
 class PrivateLogisticRegression(LogisticProbabilities, PrivateLinearClassifier):
-    """ε-DP or (ε, δ)-DP logistic regression, replace-one rows. Proofs: proofs/objective.md, output.md, descent.md, mean_message.md, score_calibration.md.
+    """ε-DP or (ε, δ)-DP logistic regression, replace-one rows. Proofs: proofs/objective.md, output.md, descent.md, mean_message.md, sufficient_statistics.md, score_calibration.md.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class PrivateLogisticRegression(LogisticProbabilities, PrivateLinearClassifier):
     classes : all classes there can be. Learned from y where neither they nor a schema are given: the guarantee is void then, and a
         fit with an account is refused.
     schema, encoding : declared columns, and how they become numbers: "centred", "scaled" or "binned", or "auto" (a public rule of rows and columns; docs/linear.md).
-    method : "objective", "output", "descent", "mean" or "auto" (docs/linear.md has the rule).
+    method : "objective", "output", "descent", "mean", "statistics" or "auto" (docs/linear.md has the rule).
     sampling_rate : for descent: the public probability with which every step sees a row; None for full batches.
     account : who pays. Without one the model may be looked at by its owner but not released.
     random_state : a seed, for tests and simulation only; it voids the guarantee.
@@ -120,6 +120,7 @@ class PrivateLogisticRegression(LogisticProbabilities, PrivateLinearClassifier):
     random_state: int | np.random.RandomState | None = None
     cluster: Any = None
 
+    methods: ClassVar[tuple[str, ...]] = (*METHODS, STATISTICS)
     _calibration = CLASSES
 
     def _loss(self) -> Loss:
@@ -189,11 +190,13 @@ class PrivateRidge(NumberTarget, PrivateLinearModel):
         middle, half = self._middle_and_half()
         return np.clip(finite_answers(middle + half * scores), *self.target_bounds_)
 
-    def _chosen_method(self, facts: Facts, epsilon: float, delta: float, is_calibrated: bool) -> MethodName:
+    def _chosen_method(
+        self, facts: Facts, epsilon: float, delta: float, is_calibrated: bool, is_one_hot: bool
+    ) -> MethodName:
         # Steps that see some of the rows are descent's.
         if self.sampling_rate is None and facts.width <= MOST_COLUMNS:
             return STATISTICS
-        return super()._chosen_method(facts, epsilon, delta, is_calibrated)
+        return super()._chosen_method(facts, epsilon, delta, is_calibrated, False)
 
     def _loss(self) -> Loss:
         Numbers(0, open_low=True).check("residual_cap", self.residual_cap)

@@ -301,7 +301,7 @@ class PrivateLinearModel(PrivateEstimator):
         recipe = self._calibration if layout.has_constant else None
         self.method_ = cast(MethodName, self.method)
         if self.method == "auto":
-            self.method_ = self._chosen_method(facts, epsilon, delta, recipe is not None)
+            self.method_ = self._chosen_method(facts, epsilon, delta, recipe is not None, layout.is_one_hot)
         if not needs_calibration(self.method_, facts, epsilon, delta):
             recipe = None
         if self.sampling_rate is not None and self.method_ != "descent":
@@ -309,7 +309,12 @@ class PrivateLinearModel(PrivateEstimator):
                 f'sampling_rate is for method="descent"; this fit is planned with "{self.method_}".',
                 'Leave it out, or use method="descent" with delta > 0.',
             )
-        if self.method_ == STATISTICS:
+        if self.method_ == STATISTICS and facts.loss.one_sided and recipe is None:
+            raise InvalidParameter(
+                'method="statistics" learns a direction of classes, and there is no column for a level.',
+                "Use fit_intercept=True, or another method.",
+            )
+        if self.method_ == STATISTICS and not facts.loss.one_sided:
             return self._planned(SufficientStatistics(facts, layout, epsilon, delta, self._statistics), rows, declared)
         parts = None
         if recipe is not None:
@@ -319,7 +324,10 @@ class PrivateLinearModel(PrivateEstimator):
         if self.regularization is None:
             facts = replace(facts, penalty=public_penalty(self.method_, facts, *promise))
         sampling_rate = 1.0 if self.sampling_rate is None else float(self.sampling_rate)
-        mechanism = planned(self.method_, facts, *promise, sampling_rate, recipe is not None)
+        if self.method_ == STATISTICS:
+            mechanism: LinearMechanism = SufficientStatistics(facts, layout, *promise, self._statistics)
+        else:
+            mechanism = planned(self.method_, facts, *promise, sampling_rate, recipe is not None)
         if parts is not None and recipe is not None:
             mechanism = CalibratedMechanism(mechanism, layout, parts, epsilon, delta, recipe)
         return self._planned(mechanism, rows, declared)
@@ -330,9 +338,14 @@ class PrivateLinearModel(PrivateEstimator):
         self.grid_, self.noise_scale_ = mechanism.grid, mechanism.noise_scale
         return Plan(mechanism, self._guarantee(declared))
 
-    def _chosen_method(self, facts: Facts, epsilon: float, delta: float, is_calibrated: bool) -> MethodName:
+    def _chosen_method(
+        self, facts: Facts, epsilon: float, delta: float, is_calibrated: bool, is_one_hot: bool
+    ) -> MethodName:
         """What "auto" stands for."""
-        return chosen_method(facts, epsilon, delta, is_calibrated)
+        if self.sampling_rate is not None and delta > 0:
+            # Steps that see some of the rows are descent's.
+            return "descent"
+        return chosen_method(facts, epsilon, delta, is_calibrated, is_one_hot and STATISTICS in self.methods)
 
     def _facts(self, rows: int, declared: Schema, penalty: float) -> Facts:
         layout = self._layout(declared)

@@ -17,31 +17,39 @@ from sudare.privacy.accounting import gaussian_mu_within
 from sudare.schema import Encoding, Schema
 
 MethodName = Literal["objective", "output", "descent", "mean", "statistics"]
-# Sufficient statistics are for squared losses alone.
-STATISTICS: Final = "statistics"
+STATISTICS: Final[Literal["statistics"]] = "statistics"
 METHODS: Final = tuple(name for name in get_args(MethodName) if name != STATISTICS)
 
 # Below so many rows times ε a column pure noise leaves little of the minimiser but its direction at zero.
 _MEAN_BELOW: Final = 12.0
 # The same where a calibration centres the targets (benchmarks/panel/linear_choices.py): of columns of which none can be negative, and of others.
-_ONE_HOT_MEAN_BELOW: Final = 40.0
+_NONNEGATIVE_MEAN_BELOW: Final = 40.0
 _CENTRED_MEAN_BELOW: Final = 120.0
-# With δ > 0, of columns of which none can be negative: below so many rows times μ over the root of the columns.
-_GAUSSIAN_MEAN_BELOW: Final = 25.0
+# Where all columns are one-hot, sufficient statistics are best from the first to the second number on: of rows times ε a column, and with δ > 0 of rows times μ over the root of the columns. With fewer rows noise
+# leaves nothing of what they know of columns; with many that they take a line for log-odds costs more than noise.
+_PURE_STATISTICS: Final = (45.0, 200.0)
+_GAUSSIAN_STATISTICS: Final = (20.0, 400.0)
+# More parameters take too long.
+_MOST_STATISTICS: Final = 1024
 # From so many rows times ε a column on, an objective's own probabilities are as good as calibrated ones on all tuning tables (`linear_choices needed`).
 _CALIBRATED_BELOW: Final = 120.0
 # Numbers are cut into bins where there are so many rows for each of the columns that gives.
 _BINNED_ROWS: Final = 20
 
 
-def chosen_method(facts: Facts, epsilon: float, delta: float, is_calibrated: bool = False) -> MethodName:
-    """The mean message where n·ε is small beside the columns, else objective perturbation; where δ > 0 descent, or the mean message of few one-hot rows."""
+def chosen_method(
+    facts: Facts, epsilon: float, delta: float, is_calibrated: bool = False, is_one_hot: bool = False
+) -> MethodName:
+    """By how loud rows are beside the noise: the mean message (with δ > 0 descent, or the mean message of several classes), then sufficient statistics of one-hot columns, then objective perturbation (descent)."""
     rows, columns = facts.rows / facts.rows_per_unit, facts.width * facts.outputs
+    signal = calibration_signal(rows, columns, epsilon, delta)
+    low, high = _GAUSSIAN_STATISTICS if delta > 0 else _PURE_STATISTICS
+    if is_calibrated and is_one_hot and low <= signal < high and columns <= _MOST_STATISTICS:
+        return STATISTICS
     if delta > 0:
-        signal = rows * gaussian_mu_within(epsilon, delta) / math.sqrt(columns)
-        return "mean" if is_calibrated and facts.nonnegative and signal < _GAUSSIAN_MEAN_BELOW else "descent"
-    calibrated_below = _ONE_HOT_MEAN_BELOW if facts.nonnegative else _CENTRED_MEAN_BELOW
-    return "mean" if rows * epsilon < (calibrated_below if is_calibrated else _MEAN_BELOW) * columns else "objective"
+        return "mean" if is_calibrated and is_one_hot and facts.outputs > 1 and signal < low else "descent"
+    calibrated_below = low if is_one_hot else _NONNEGATIVE_MEAN_BELOW if facts.nonnegative else _CENTRED_MEAN_BELOW
+    return "mean" if signal < (calibrated_below if is_calibrated else _MEAN_BELOW) else "objective"
 
 
 def needs_calibration(method: MethodName, facts: Facts, epsilon: float, delta: float) -> bool:
@@ -68,7 +76,7 @@ def public_penalty(method: MethodName, facts: Facts, epsilon: float, delta: floa
     Objective: 1.5·p·s²/n with p·s² the expected square of the linear term's noise, which balances noise and shrinkage where
     curvature is spread evenly; at least R²L/ε. Output: the geometric mean of noise and curvature. Descent stops early instead.
     """
-    if method in ("descent", "mean"):
+    if method in ("descent", "mean", STATISTICS):
         return 0.0
     if method == "objective":
         balanced = 1.5 * _expected_squares(facts, epsilon / facts.outputs, delta / facts.outputs) / facts.rows

@@ -107,11 +107,16 @@ class NoisyMoments:
 
 
 def coefficients(
-    moments: NoisyMoments, target_variance: float, priors: Sequence[Floats], no_line: float, penalty: Floats
+    moments: NoisyMoments,
+    target_variance: float,
+    priors: Sequence[Floats],
+    no_line: float,
+    penalty: Floats,
+    flat: float = _FLAT,
 ) -> Floats:
     """The line's coefficients: of ridge regression with that penalty on each coefficient's square, where it is not zero; else the posterior mean.
 
-    `priors` are covariances of coefficients, up to a factor; `no_line` is the probability that all are zero before anything is known.
+    `priors` are covariances of coefficients, up to a factor; `no_line` is the probability that all are zero before anything is known. They are zero where that is above `flat` after.
     """
     covariance, product_variance = moments.covariance()
     cross, width = moments.covariance_with_target(), len(moments.cross)
@@ -130,7 +135,7 @@ def coefficients(
             found.append(size * prior @ (covariance @ solved))
             evidence.append(told + np.log((1 - no_line) / (len(priors) * len(_EXPLAINED))))
     weights = np.exp(np.array(evidence) - max(evidence))
-    if weights[0] > _FLAT * weights.sum():
+    if weights[0] > flat * weights.sum():
         return np.zeros(width)
     return np.asarray(weights @ np.array(found) / weights.sum())
 

@@ -53,6 +53,11 @@ class RowLayout(NamedTuple):
         return self.bias != 0 or self.one_hot[1] > 0
 
     @property
+    def is_one_hot(self) -> bool:
+        """Whether every column belongs to a one-hot group."""
+        return sum(stop - start for start, stop in self.one_hot_blocks) == self.features
+
+    @property
     def width(self) -> int:
         """Columns, the constant one included."""
         return self.features + (self.bias != 0)

@@ -20,7 +20,6 @@ from sudare.linear.mechanism import Facts, LinearMechanism
 from sudare.linear.noisy_gradient_at_zero import MeanMessage
 from sudare.linear.rows import RowLayout
 from sudare.linear.score_calibration import (
-    Line,
     Recipe,
     Spread,
     association_values,
@@ -30,7 +29,9 @@ from sudare.linear.score_calibration import (
     narrower,
     spread_values,
     target_line,
+    with_line,
 )
+from sudare.linear.sufficient_statistics import SufficientStatistics
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,
     Cost,
@@ -209,6 +210,8 @@ class CalibratedMechanism(LinearMechanism):
             level = shares if outputs > 1 else 2 * shares - 1
         if isinstance(self.learning, MeanMessage):
             parameters = self.learning.fitted(rows, source, level)
+        elif isinstance(self.learning, SufficientStatistics):
+            parameters = self.learning.direction(rows, source, level, level_deviation)
         else:
             parameters = self.learning.fitted(rows, source)
         whole = score_range(parameters, self.layout)
@@ -241,17 +244,6 @@ def score_range(parameters: Floats, layout: RowLayout) -> Spread:
         half, middle = (high - low) / 2, (high + low) / 2
     # Parameters that are all zero have one score: any scale will do.
     return Spread(constant + middle, np.where(half > 0, half, 1.0))
-
-
-def with_line(parameters: Floats, line: Line, layout: RowLayout) -> Floats:
-    """Parameters whose scores are offset + slope·score of these."""
-    found = parameters * line.slope[:, np.newaxis]
-    if layout.bias:
-        found[:, -1] += line.offset / layout.bias
-    else:
-        start, stop = layout.one_hot
-        found[:, start:stop] += line.offset[:, np.newaxis]
-    return found
 
 
 def _scores(matrix: NDArray[Any], parameters: Floats) -> Floats:

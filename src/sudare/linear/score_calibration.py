@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from sudare.array_types import Floats
+from sudare.linear.rows import RowLayout
 
 # Shares that are looked at, denser near 0 and 1, and the width of the interval around each.
 _SHARES: Final[Floats] = expit(np.linspace(-9.0, 9.0, 361))
@@ -31,7 +32,7 @@ class Recipe:
 
     `shares` of the budget go into the level, the spread of scores and their association with the target, at most; never more than gives n·ε (n·μ) of `enough`.
     The scale of t is `widths` standard deviations, to whose square `doubt` standard deviations of its noise are added. An association is shrunk by `shrinkage` times
-    the variance of its noise. No slope is below `least_slope`, which keeps the order of rows and tells next to nothing of their probabilities: a direction that was
+    the variance of its noise, and as one that is normal before with the `usual` correlation as its deviation would be. No slope is below `least_slope`, which keeps the order of rows and tells next to nothing of their probabilities: a direction that was
     learned from these rows is turned round by noise only. `most_explained` bounds what part of the variance of scores the classes are taken to explain.
     """
 
@@ -42,9 +43,10 @@ class Recipe:
     shrinkage: float = 3.0
     least_slope: float = 0.02
     most_explained: float = 0.3
+    usual: float = math.inf
 
 
-CLASSES: Final = Recipe(shares=(0.2, 0.04, 0.08), enough=(150.0, 200.0, 400.0))
+CLASSES: Final = Recipe(shares=(0.2, 0.04, 0.08), enough=(150.0, 200.0, 400.0), usual=0.5)
 NUMBERS: Final = Recipe(shares=(0.7, 0.05, 0.12), enough=(300.0, 300.0, 600.0), shrinkage=6.0, least_slope=0.0)
 
 
@@ -140,6 +142,17 @@ def target_line(level: float, means: Floats, deviation: float, rows: int, spread
     return _of_scores(mean - slope * centre, slope, spread)
 
 
+def with_line(parameters: Floats, line: Line, layout: RowLayout) -> Floats:
+    """Parameters whose scores are offset + slope·score of these."""
+    found = parameters * line.slope[:, np.newaxis]
+    if layout.bias:
+        found[:, -1] += line.offset / layout.bias
+    else:
+        start, stop = layout.one_hot
+        found[:, start:stop] += line.offset[:, np.newaxis]
+    return found
+
+
 def _moments(
     means: Floats, targets: Floats, deviation: float, target_variance: Floats, rows: int, recipe: Recipe
 ) -> tuple[Floats, float, float]:
@@ -152,7 +165,9 @@ def _moments(
     covariance = float(means[outputs] - np.mean(centre * targets))
     by_noise = deviation**2 * (1 + float(np.mean(targets**2)) / outputs)
     by_chance = variance * float(np.mean(target_variance)) / (rows * outputs)
-    return centre, variance, shrunk(covariance, recipe.shrinkage * (by_noise + by_chance))
+    usual = recipe.usual**2 * variance * float(np.mean(target_variance))
+    kept = usual / (usual + by_noise) if math.isfinite(usual) else 1.0
+    return centre, variance, kept * shrunk(covariance, recipe.shrinkage * (by_noise + by_chance))
 
 
 def _offset(share: float, log_odds: Floats) -> float:

@@ -1,4 +1,4 @@
-"""Ridge regression from noisy sufficient statistics: moments of the target, then sums, squares and products of columns. Proof: proofs/sufficient_statistics.md.
+"""Linear models from noisy sufficient statistics: moments of the target, then sums, squares and products of columns. Proof: proofs/sufficient_statistics.md.
 
 Sufficient statistics perturbation (Vu and Slavković 2009; AdaSSP of Wang 2018). What is made of the noisy numbers: `noisy_moment_regression`.
 """
@@ -6,7 +6,7 @@ Sufficient statistics perturbation (Vu and Slavković 2009; AdaSSP of Wang 2018)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
@@ -27,8 +27,7 @@ from sudare.linear.noisy_moment_regression import (
     prior_covariances,
 )
 from sudare.linear.rows import RowLayout
-from sudare.linear.score_calibrated_mechanism import with_line
-from sudare.linear.score_calibration import Line, expected_shares
+from sudare.linear.score_calibration import Line, expected_shares, with_line
 from sudare.privacy.accounting import (
     Cost,
     approximate_cost,
@@ -106,10 +105,11 @@ class Weights(NamedTuple):
 
 @dataclass(frozen=True)
 class SufficientStatistics(LinearMechanism):
-    """ε-DP or (ε, δ)-DP least squares, replace-one rows, one output with targets in [−1, 1]. Proof: proofs/sufficient_statistics.md.
+    """ε-DP or (ε, δ)-DP least squares, replace-one rows, one output with targets in [−1, 1], or classes. Proof: proofs/sufficient_statistics.md.
 
     Laplace noise on Σy and Σy²; then, for z a row divided by public units and t the target about its released mean and clipped, noise on the sums of z, z² and products of columns, and of t, z·t and u·t, u the
     centre of a number's bin: Gaussian on all as one vector, or pure on the columns' sums, those of numbers with the target, and those of one-hot columns with it.
+    Of classes the level is known already, and parameters are a direction: `score_calibrated_mechanism` gives it a level and a slope. Of several classes t is one for that of a row and zero for the others.
     """
 
     facts: Facts
@@ -130,7 +130,9 @@ class SufficientStatistics(LinearMechanism):
 
     @cached_property
     def level_epsilon(self) -> float:
-        """ε of the moments of the target."""
+        """ε of the moments of the target; none of classes, whose level is known already."""
+        if self.is_classes:
+            return 0.0
         strength = self.facts.rows / self.facts.rows_per_unit * self.epsilon
         share = max(self.recipe.least_target_share, min(self.recipe.target_share, self.recipe.enough / strength))
         return decimal_down(exact(self.epsilon) * exact(share))
@@ -146,15 +148,17 @@ class SufficientStatistics(LinearMechanism):
         if self.is_pure:
             return approximate_cost(self.epsilon, self.delta)
         sums = self._gaussian.cost
+        if self.is_classes:
+            return sums
         squared = Fraction(mu_of_pure(exact(self.level_epsilon))) ** 2 + Fraction(sums.mu or 0.0) ** 2
         # The sums' δ has the distance to ideal noise at their own ε: an ε₀-DP release before them adds nothing to it.
         return Cost(exact(self.epsilon), exact(self.delta), rounded_up_root(squared), sums.total_variation, apart=True)
 
     @cached_property
     def is_pure(self) -> bool:
-        """Whether noise is pure: where δ = 0, and of few columns and small ε, where it is quieter than Gaussian noise."""
-        if self.delta == 0:
-            return True
+        """Whether noise is pure: where δ = 0, and of few columns and small ε, where it is quieter than Gaussian noise; not of classes, whose level and slope share a μ with it."""
+        if self.delta == 0 or self.is_classes:
+            return self.delta == 0
         return max(noise.variance for noise in self._pure_target_noise) < self._gaussian.variance
 
     @property
@@ -231,6 +235,11 @@ class SufficientStatistics(LinearMechanism):
 
     # Noise
 
+    @property
+    def is_classes(self) -> bool:
+        """Whether targets are −1 and +1."""
+        return self.facts.loss.one_sided
+
     @cached_property
     def level_noise(self) -> Laplace:
         """A replaced target moves (Σy, Σy²) by at most 9/4 in the sum of absolute values."""
@@ -251,28 +260,45 @@ class SufficientStatistics(LinearMechanism):
         sums = 2 * absolute + (absolute if squares else 0) + (absolute**2 if products else 0)
         return Reach(size, sums, 1 + norm**2 if products else 2 * norm, Fraction(2))
 
-    @cached_property
-    def _number_reach(self) -> Reach:
-        """Σt, Σz·t of columns that are numbers, and Σu·t of trends over bins."""
-        numbers = len(self.squared_columns)
-        norm_squared = min(self._scaled.norm**2, Fraction(numbers)) + len(self.layout.bin_centres) + 1
-        absolute = min(self._scaled.sum, Fraction(numbers)) + len(self.layout.bin_centres) + 1
-        size = 1 + numbers + len(self.layout.bin_centres)
-        return Reach(size, 2 * absolute, 2 * Fraction(rounded_up_root(norm_squared)), Fraction(2))
+    @property
+    def _pure_blocks(self) -> int:
+        """Into how many vectors a row's products with the target may go, of which it has one: one a class where there are several."""
+        return self.facts.outputs
 
-    @cached_property
-    def _indicator_reach(self) -> Reach:
+    @property
+    def _gaussian_blocks(self) -> int:
+        """The same under Gaussian noise, where one vector for each of two classes has no more noise than one of both about their level, if all columns are one-hot."""
+        return (
+            2 if self.is_classes and self.facts.outputs == 1 and not len(self.squared_columns) else self.facts.outputs
+        )
+
+    @property
+    def _blocks(self) -> int:
+        return self._pure_blocks if self.is_pure else self._gaussian_blocks
+
+    def _number_reach(self, blocks: int) -> Reach:
+        """Σt, Σz·t of columns that are numbers, and Σu·t of trends over bins."""
+        numbers, trends = len(self.squared_columns), len(self.layout.bin_centres)
+        squared = min(self._scaled.norm**2, Fraction(numbers)) + trends
+        absolute = min(self._scaled.sum, Fraction(numbers)) + trends + 1
+        moved = 4 * (squared + 1) if blocks == 1 else max(2 * (squared + 1), 4 * squared)
+        size = blocks * (1 + numbers + trends)
+        return Reach(size, 2 * absolute, Fraction(rounded_up_root(moved)), Fraction(2))
+
+    def _indicator_reach(self, blocks: int) -> Reach:
         """Σz·t of one-hot columns, of which each group has one that is not zero."""
-        groups = len(self.layout.one_hot_blocks)
-        size = self.layout.features - len(self.squared_columns)
-        return Reach(size, Fraction(2 * groups), 2 * Fraction(rounded_up_root(Fraction(groups))), Fraction(2))
+        groups = Fraction(len(self.layout.one_hot_blocks))
+        size = blocks * (self.layout.features - len(self.squared_columns))
+        euclidean = Fraction(rounded_up_root((4 if blocks == 1 else 2) * groups))
+        return Reach(size, 2 * groups, euclidean, Fraction(2 if blocks == 1 else 1))
 
     @cached_property
     def _joint_reach(self) -> Fraction:
         """By how much a replaced row moves all sums in Euclidean norm, the columns' divided by s."""
         norm, weight = self._scaled.norm, Fraction(self._target_weight)
         columns = self._column_reach(len(self._all_pairs[0])).euclidean / weight
-        target = self._number_reach.euclidean**2 + self._indicator_reach.euclidean**2
+        blocks = self._gaussian_blocks
+        target = self._number_reach(blocks).euclidean ** 2 + self._indicator_reach(blocks).euclidean ** 2
         apart = Fraction(rounded_up_root(columns**2 + target))
         if self.layout.bin_centres or not len(self._all_pairs[0]):
             return apart
@@ -280,7 +306,9 @@ class SufficientStatistics(LinearMechanism):
 
     @cached_property
     def _gaussian(self) -> Gaussian:
-        reaches = self._column_reach(len(self._all_pairs[0])), self._number_reach, self._indicator_reach
+        blocks = self._gaussian_blocks
+        target = self._number_reach(blocks), self._indicator_reach(blocks)
+        reaches = self._column_reach(len(self._all_pairs[0])), *target
         sensitivity = rounded_up(self._joint_reach * self.facts.rows_per_unit)
         step = 4.0**-self._bits / 2 / self._target_weight
         size = sum(reach.size for reach in reaches)
@@ -291,18 +319,19 @@ class SufficientStatistics(LinearMechanism):
         """ε of the columns' sums, of those of numbers with the target, and of those of one-hot columns with the target, where noise is pure."""
         whole = exact(self.sums_epsilon)
         columns = decimal_down(whole * exact(self.recipe.column_share))
-        if not self._indicator_reach.size:
+        if not self._indicator_reach(1).size:
             return columns, decimal_down(whole - exact(columns)), 0.0
         # Where there are neither numbers nor trends it is the sum of t alone, which matters little.
-        share = self.recipe.number_share if self._number_reach.size > 1 else _ALONE_SHARE
+        share = self.recipe.number_share if self._number_reach(1).size > 1 else _ALONE_SHARE
         numbers = decimal_down((whole - exact(columns)) * exact(share))
         return columns, numbers, decimal_down(whole - exact(columns) - exact(numbers))
 
     @cached_property
     def _pure_target_noise(self) -> tuple[PureNoise, ...]:
         _, numbers, indicators = self.pure_epsilons
-        found = (self._pure(self._number_reach, numbers),)
-        return (*found, self._pure(self._indicator_reach, indicators)) if indicators else found
+        blocks = self._pure_blocks
+        found = (self._pure(self._number_reach(blocks), numbers),)
+        return (*found, self._pure(self._indicator_reach(blocks), indicators)) if indicators else found
 
     @cached_property
     def _pure_noise(self) -> tuple[PureNoise, ...]:
@@ -355,32 +384,52 @@ class SufficientStatistics(LinearMechanism):
         whole = np.trunc(targets[:, 0] * 2.0**self._bits)
         return np.array([whole.sum() * 2.0**-self._bits, (whole**2).sum() * 4.0**-self._bits])
 
-    def sums(self, rows: Rows, level: float, half_width: float) -> tuple[Floats, Floats, Floats]:
-        """Weighted sums of z, z² and products; of t, z·t and u·t of numbers and trends; of z·t of one-hot columns. Exact: everything is whole multiples of a step."""
-        total: Floats = rows.total(partial(self._block, level, half_width))
-        places = np.cumsum([self._column_reach(len(self._pairs[0])).size, self._number_reach.size])
+    def sums(
+        self, rows: Rows, level: float, half_width: float, as_they_are: bool = False
+    ) -> tuple[Floats, Floats, Floats]:
+        """Weighted sums of z, z² and products; of t, z·t and u·t of numbers and trends; of z·t of one-hot columns. Exact: everything is whole multiples of a step.
+
+        With `as_they_are` one-hot columns are multiplied with targets that are neither centred nor scaled.
+        """
+        total: Floats = rows.total(partial(self._block, level, half_width, as_they_are))
+        places = np.cumsum([self._column_reach(len(self._pairs[0])).size, self._number_reach(self._blocks).size])
         first, second, third = np.split(total, places)
         return first, second, third
 
-    def _block(self, level: float, half_width: float, matrix: NDArray[Any], targets: Floats) -> Floats:
-        features, step = self.layout.features, 2.0**-self._bits
+    def _block(
+        self, level: float, half_width: float, as_they_are: bool, matrix: NDArray[Any], targets: Floats
+    ) -> Floats:
+        features, blocks, step = self.layout.features, self._blocks, 2.0**-self._bits
         products, sums = np.zeros((features, features)), np.zeros(features)
-        cross, trends = np.zeros(features + 1), np.zeros(self._trend.shape[1])
+        cross, trends = np.zeros((blocks, features + 1)), np.zeros((blocks, self._trend.shape[1]))
+        hot = np.zeros((blocks, len(self._indicators)))
         for start in range(0, len(matrix), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
             scaled = self._dense(matrix[part]) / self.units
             whole = np.trunc(scaled / step)
-            target = np.trunc(np.clip((targets[part, 0] - level) / half_width, -1.0, 1.0) / step)
+            target = np.trunc(self._scaled_targets(targets[part], level, half_width) / step)
             # Whole numbers whose sums stay below 2⁵³: a product of matrices is exact in any order.
             products += whole.T @ whole if len(self._pairs[0]) else np.diag(np.einsum("ij,ij->j", whole, whole))
             sums += whole.sum(axis=0)
-            cross += np.append(target.sum() / step, target @ whole)
-            trends += target @ np.trunc(scaled @ self._trend / step)
+            cross += np.column_stack([target.sum(axis=0) / step, target.T @ whole])
+            trends += target.T @ np.trunc(scaled @ self._trend / step)
+            if as_they_are:
+                plain = np.trunc(self._scaled_targets(targets[part], 0.0, 1.0) / step)
+                hot += plain.T @ whole[:, self._indicators]
         numbers, weights = self.squared_columns, self._weights
         squares = products.diagonal()[numbers] * (step * step * weights.squares)
         columns = np.concatenate([sums * step, squares, products[self._pairs] * (step * step)]) * weights.columns
-        target_sums = np.concatenate([cross[:1], cross[1 + numbers], trends, cross[1 + self._indicators]])
+        of_numbers = np.column_stack([cross[:, :1], cross[:, 1 + numbers], trends])
+        of_indicators = hot if as_they_are else cross[:, 1 + self._indicators]
+        target_sums = np.concatenate([of_numbers.ravel(), of_indicators.ravel()])
         return np.concatenate([columns, target_sums * (step * step)])
+
+    def _scaled_targets(self, targets: Floats, level: float, half_width: float) -> Floats:
+        """t: the target about its level, within [−1, 1]; in blocks one for the class of the row, and zero for the others."""
+        if self._blocks > 1:
+            of_class = targets if self.facts.outputs > 1 else np.column_stack([-targets, targets])
+            return (of_class > 0).astype(np.float64)
+        return np.clip((targets - level) / half_width, -1.0, 1.0)
 
     def _dense(self, rows: NDArray[Any]) -> Floats:
         """Rows without the constant column, from themselves or from the positions of their ones."""
@@ -401,14 +450,8 @@ class SufficientStatistics(LinearMechanism):
         variance = float(np.clip(square - level**2, 0.0, 1.0))
         doubtful = variance + deviation * (1 + 2 * abs(level))
         half_width = min(1 + abs(level), self._widths * math.sqrt(doubtful))
-        moments = self.noisy_moments(rows, source, level, half_width)
-        found = half_width * coefficients(
-            moments,
-            min(1.0, doubtful / half_width**2),
-            prior_covariances(self.layout),
-            self.recipe.no_line,
-            self.facts.penalty / self.units**2,
-        )
+        (moments,) = self.noisy_moments(rows, source, level, half_width)
+        found = half_width * self._coefficients(moments, min(1.0, doubtful / half_width**2))
         parameters = np.zeros((1, self.facts.width))
         parameters[0, : self.layout.features] = found / self.units
         if has_level:
@@ -416,34 +459,89 @@ class SufficientStatistics(LinearMechanism):
             parameters = with_line(parameters, Line(np.array([offset]), np.ones(1)), self.layout)
         return on_grid(parameters, self.grid)
 
-    def noisy_moments(self, rows: Rows, source: NoiseSource, level: float, half_width: float) -> NoisyMoments:
-        """Noisy sums about a released level, without their weights."""
-        columns, of_numbers, of_indicators = self._noisy(self.sums(rows, level, half_width), source)
-        features, numbers, weights = self.layout.features, self.squared_columns, self._weights
+    def direction(self, rows: Rows, source: NoiseSource, level: Floats, doubt: float) -> Floats:
+        """Parameters of classes, without level and slope, given the released mean of ±1 of two classes or the share of each of several, and its standard deviation."""
+        shares = level if self.facts.outputs > 1 else (1 + level) / 2
+        parts, unit = self._class_moments(rows, source, level, doubt)
+        parameters = np.zeros((len(parts), self.facts.width))
+        for line, share, moments in zip(parameters, shares.tolist(), parts, strict=True):
+            # However likely it is that nothing depends on the columns, rows are to have an order.
+            found = unit * self._coefficients(moments, share * (1 - share) / unit**2, flat=1.0)
+            line[: self.layout.features] = found / self.units
+        return on_grid(parameters, self.grid)
+
+    def _class_moments(
+        self, rows: Rows, source: NoiseSource, level: Floats, doubt: float
+    ) -> tuple[list[NoisyMoments], float]:
+        """Noisy moments for each output, and what a unit of its t is of the indicator of a class."""
+        if self._blocks == 1:
+            middle = float(level[0])
+            return self.noisy_moments(rows, source, middle, 1 + abs(middle), doubt), (1 + abs(middle)) / 2
+        shares, doubt = (level, doubt) if self.facts.outputs > 1 else ((1 + level) / 2, doubt / 2)
+        # What a class has of a column, less its share of what all have.
+        blocks = self.noisy_moments(rows, source, 0.0, 1.0)
+        together = np.sum([block.cross for block in blocks], axis=0)
+        by_share = doubt**2 * np.outer(together, together)
+        return [
+            replace(
+                block,
+                target_sum=0.0,
+                cross=block.cross - share * together,
+                cross_noise=block.cross_noise * ((1 - share) ** 2 + (len(blocks) - 1) * share**2) + by_share,
+            )
+            for block, share in zip(blocks[-self.facts.outputs :], shares.tolist(), strict=True)
+        ], 1.0
+
+    def _coefficients(self, moments: NoisyMoments, target_variance: float, **options: float) -> Floats:
+        priors, penalty = prior_covariances(self.layout), self.facts.penalty / self.units**2
+        return coefficients(moments, target_variance, priors, self.recipe.no_line, penalty, **options)
+
+    def noisy_moments(
+        self, rows: Rows, source: NoiseSource, level: float, half_width: float, doubt: float = 0.0
+    ) -> list[NoisyMoments]:
+        """Noisy sums about a released level, without their weights; one for each block of products with the target. `doubt` is the level's deviation, where targets may be used as they are."""
+        features, numbers, weights, blocks = self.layout.features, self.squared_columns, self._weights, self._blocks
+        column_deviation = self._deviations[0] / weights.columns
+        # Targets as they are make more of the noise, but the sums of columns have to be taken off after it.
+        later = math.hypot(self._deviations[2], level * column_deviation)
+        as_they_are = blocks == 1 and self.is_classes and later < half_width * self._deviations[2]
+        noisy = self._noisy(self.sums(rows, level, half_width, as_they_are), source)
+        columns, of_numbers, of_indicators = noisy
         sums, squares, products = np.split(columns / weights.columns, [features, features + len(numbers)])
         gram = np.diag(sums)
         gram[numbers, numbers] = squares / weights.squares
         gram[self._pairs] = products
         gram.T[self._pairs] = products
-        cross, deviations = np.empty(features), np.full(features, self._deviations[1])
-        cross[numbers], cross[self._indicators] = of_numbers[1 : 1 + len(numbers)], of_indicators
-        deviations[self._indicators] = self._deviations[2]
-        trends = of_numbers[1 + len(numbers) :]
-        estimated, noise = combined(cross, deviations, self._trend, trends, self._deviations[1])
-        column_deviation = self._deviations[0] / weights.columns
-        return NoisyMoments(
-            rows=self.facts.rows,
-            sums=sums,
-            gram=gram,
-            target_sum=float(of_numbers[0]),
-            cross=estimated,
-            cross_noise=noise,
-            one_hot_blocks=self.layout.one_hot_blocks,
-            pairs=self._pairs,
-            product_deviation=column_deviation,
-            square_deviation=column_deviation / (weights.squares if len(numbers) else 1.0),
-            is_centred=self.layout.has_constant,
-        )
+        deviations, moved = np.full(features, self._deviations[1]), np.zeros(features)
+        deviations[self._indicators] = later / half_width if as_they_are else self._deviations[2]
+        if as_they_are:
+            of_indicators = (of_indicators - level * sums[self._indicators]) / half_width
+            moved[self._indicators] = doubt / half_width * sums[self._indicators]
+        found = []
+        for with_target, indicators in zip(
+            of_numbers.reshape(blocks, -1), of_indicators.reshape(blocks, -1), strict=True
+        ):
+            cross = np.empty(features)
+            cross[numbers], cross[self._indicators] = with_target[1 : 1 + len(numbers)], indicators
+            trends = with_target[1 + len(numbers) :]
+            estimated, noise = combined(cross, deviations, self._trend, trends, self._deviations[1])
+            by_level = noise @ (moved / deviations**2)
+            found.append(
+                NoisyMoments(
+                    rows=self.facts.rows,
+                    sums=sums,
+                    gram=gram,
+                    target_sum=float(with_target[0]),
+                    cross=estimated,
+                    cross_noise=noise + np.outer(by_level, by_level),
+                    one_hot_blocks=self.layout.one_hot_blocks,
+                    pairs=self._pairs,
+                    product_deviation=column_deviation,
+                    square_deviation=column_deviation / (weights.squares if len(numbers) else 1.0),
+                    is_centred=self.layout.has_constant,
+                )
+            )
+        return found
 
     def _noisy(self, sums: tuple[Floats, ...], source: NoiseSource) -> list[Floats]:
         """The three vectors of sums with noise."""
