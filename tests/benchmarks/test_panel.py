@@ -6,9 +6,11 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.panel import __main__ as panel
+from benchmarks.panel.linear_choices import Compared, true_gaps
 from benchmarks.panel.linear_claims import summary_of_ridge
 
 ROW = {"table": "line", "epsilon": 1.0, "delta": 0.0, "rows": 100, "outside": 0, "centred": 0.5, "binned": 0.4}
@@ -55,3 +57,16 @@ def test_only_the_judging_half_is_counted(tmp_path: Path, monkeypatch: pytest.Mo
     assert asked == ["tuning", "judging", "judging"]
     assert json.loads(panel.RESULTS.read_text())["ridge"]["judged"] == 2
     assert "run 2 times" in panel.PAGE.read_text()
+
+
+def test_gaps_are_not_those_of_the_luckiest_method() -> None:
+    """Three methods alike but for noise have no gap in expectation; one that is better by .05 has that."""
+    random = np.random.default_rng(0)
+    noise = [{method: list(random.normal(0.7, 0.02, 40)) for method in ("a", "b", "c")} for _ in range(40)]
+    alike = [Compared("", "binned", 1.0, areas, "a") for areas in noise]
+    luckiest = np.mean([max(np.mean(each) for each in areas.values()) - np.mean(areas["a"]) for areas in noise])
+    found = true_gaps(alike)
+    assert abs(found["mean gap"]) < 3 * found["its standard error"] < luckiest
+    worse = [Compared("", "binned", 1.0, areas | {"d": [each - 0.05 for each in areas["a"]]}, "d") for areas in noise]
+    assert true_gaps(worse)["mean gap"] == pytest.approx(0.05, abs=0.005)
+    assert true_gaps(worse)["above .01 by two standard errors"] == 40

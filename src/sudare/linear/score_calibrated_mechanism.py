@@ -180,7 +180,9 @@ class CalibratedMechanism(LinearMechanism):
         else:
             sums_mu = gaussian_mu_within(self.parts.sums_epsilon, self.parts.sums_delta)
             squared += Fraction(learning.mu) ** 2 + Fraction(sums_mu) ** 2
-        if total_variation_delta(exact(self.epsilon), distance) > exact(self.delta) * TOTAL_VARIATION_SHARE:
+        # Parts that have a δ of their own have what their distance to ideal noise adds in it.
+        added = total_variation_delta(exact(self.epsilon), distance) if self.parts.others else 0
+        if added > exact(self.delta) * TOTAL_VARIATION_SHARE:
             raise InvalidParameter("Gaussian noise cannot be exact enough for this delta.", "Use a larger delta.")
         return Cost(exact(self.epsilon), exact(self.delta), rounded_up_root(squared), Fraction(rounded_up(distance)), apart=True)  # fmt: skip
 
