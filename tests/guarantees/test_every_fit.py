@@ -197,6 +197,7 @@ def released(folder: Path) -> dict[str, list[Release]]:
 with TemporaryDirectory() as _folder:
     RELEASED = released(Path(_folder))
 
+STATISTICS = {"schema": WITH_PERSONS, "encoding": "binned", "method": "statistics"}
 CASES = [
     Case("PrivateMean", {**PURE, "bounds": (-1, 1)}, can_be_chosen=True),
     Case("PrivateMean", {**APPROXIMATE, "bounds": (-1, 1)}),
@@ -218,6 +219,8 @@ CASES = [
     Case("PrivateLogisticRegression", {**PURE, **LABELLED}, y=labels, can_be_chosen=True),
     Case("PrivateLogisticRegression", {**APPROXIMATE, **LABELLED}, y=labels),
     Case("PrivateLogisticRegression", {**PURE, "schema": WITH_PERSONS}, table, says=PERSONS, can_be_chosen=True),
+    Case("PrivateLogisticRegression", {**PURE, **STATISTICS}, table, says=PERSONS, can_be_chosen=True),
+    Case("PrivateLogisticRegression", {**APPROXIMATE, **STATISTICS}, table, says=PERSONS),
     Case("PrivateAdditiveClassifier", {**APPROXIMATE, **LABELLED, "bounds": (-1, 1)}, y=labels),
     Case("PrivateAdditiveClassifier", {**PURE, "schema": WITH_PERSONS}, table, says=PERSONS, can_be_chosen=True),
     Case("PrivateLinearSVC", {**PURE, **LABELLED, "method": "output"}, y=labels, can_be_chosen=True),

@@ -191,7 +191,7 @@ class PrivateRidge(NumberTarget, PrivateLinearModel):
         return np.clip(finite_answers(middle + half * scores), *self.target_bounds_)
 
     def _chosen_method(
-        self, facts: Facts, epsilon: float, delta: float, is_calibrated: bool, is_one_hot: bool
+        self, facts: Facts, epsilon: float, delta: float, is_calibrated: bool, is_binned: bool
     ) -> MethodName:
         # Steps that see some of the rows are descent's.
         if self.sampling_rate is None and facts.width <= MOST_COLUMNS:

@@ -301,7 +301,7 @@ class PrivateLinearModel(PrivateEstimator):
         recipe = self._calibration if layout.has_constant else None
         self.method_ = cast(MethodName, self.method)
         if self.method == "auto":
-            self.method_ = self._chosen_method(facts, epsilon, delta, recipe is not None, layout.is_one_hot)
+            self.method_ = self._chosen_method(facts, epsilon, delta, recipe is not None, layout.is_binned)
         if not needs_calibration(self.method_, facts, epsilon, delta):
             recipe = None
         if self.sampling_rate is not None and self.method_ != "descent":
@@ -339,13 +339,13 @@ class PrivateLinearModel(PrivateEstimator):
         return Plan(mechanism, self._guarantee(declared))
 
     def _chosen_method(
-        self, facts: Facts, epsilon: float, delta: float, is_calibrated: bool, is_one_hot: bool
+        self, facts: Facts, epsilon: float, delta: float, is_calibrated: bool, is_binned: bool
     ) -> MethodName:
         """What "auto" stands for."""
         if self.sampling_rate is not None and delta > 0:
             # Steps that see some of the rows are descent's.
             return "descent"
-        return chosen_method(facts, epsilon, delta, is_calibrated, is_one_hot and STATISTICS in self.methods)
+        return chosen_method(facts, epsilon, delta, is_calibrated, is_binned and STATISTICS in self.methods)
 
     def _facts(self, rows: int, declared: Schema, penalty: float) -> Facts:
         layout = self._layout(declared)

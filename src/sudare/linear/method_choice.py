@@ -25,8 +25,8 @@ _MEAN_BELOW: Final = 12.0
 # The same where a calibration centres the targets (benchmarks/panel/linear_choices.py): of columns of which none can be negative, and of others.
 _NONNEGATIVE_MEAN_BELOW: Final = 40.0
 _CENTRED_MEAN_BELOW: Final = 120.0
-# Where all columns are one-hot, sufficient statistics are best from the first to the second number on: of rows times ε a column, and with δ > 0 of rows times μ over the root of the columns. With fewer rows noise
-# leaves nothing of what they know of columns; with many that they take a line for log-odds costs more than noise.
+# Where columns are one-hot and most of them bins of numbers, of which sufficient statistics know that neighbours are alike, these are best from the first to the second number on: of rows times ε a column, and with
+# δ > 0 of rows times μ over the root of the columns. With fewer rows noise leaves nothing of that; with many it costs more that a line is taken for log-odds.
 _PURE_STATISTICS: Final = (45.0, 200.0)
 _GAUSSIAN_STATISTICS: Final = (20.0, 400.0)
 # More parameters take too long.
@@ -38,17 +38,17 @@ _BINNED_ROWS: Final = 20
 
 
 def chosen_method(
-    facts: Facts, epsilon: float, delta: float, is_calibrated: bool = False, is_one_hot: bool = False
+    facts: Facts, epsilon: float, delta: float, is_calibrated: bool = False, is_binned: bool = False
 ) -> MethodName:
-    """By how loud rows are beside the noise: the mean message (with δ > 0 descent, or the mean message of several classes), then sufficient statistics of one-hot columns, then objective perturbation (descent)."""
+    """By how loud rows are beside the noise: the mean message (with δ > 0 descent, or the mean message of several classes), then sufficient statistics of binned numbers, then objective perturbation (descent)."""
     rows, columns = facts.rows / facts.rows_per_unit, facts.width * facts.outputs
     signal = calibration_signal(rows, columns, epsilon, delta)
     low, high = _GAUSSIAN_STATISTICS if delta > 0 else _PURE_STATISTICS
-    if is_calibrated and is_one_hot and low <= signal < high and columns <= _MOST_STATISTICS:
+    if is_calibrated and is_binned and low <= signal < high and columns <= _MOST_STATISTICS:
         return STATISTICS
     if delta > 0:
-        return "mean" if is_calibrated and is_one_hot and facts.outputs > 1 and signal < low else "descent"
-    calibrated_below = low if is_one_hot else _NONNEGATIVE_MEAN_BELOW if facts.nonnegative else _CENTRED_MEAN_BELOW
+        return "mean" if is_calibrated and facts.nonnegative and facts.outputs > 1 and signal < low else "descent"
+    calibrated_below = low if is_binned else _NONNEGATIVE_MEAN_BELOW if facts.nonnegative else _CENTRED_MEAN_BELOW
     return "mean" if signal < (calibrated_below if is_calibrated else _MEAN_BELOW) else "objective"
 
 

@@ -53,9 +53,10 @@ class RowLayout(NamedTuple):
         return self.bias != 0 or self.one_hot[1] > 0
 
     @property
-    def is_one_hot(self) -> bool:
-        """Whether every column belongs to a one-hot group."""
-        return sum(stop - start for start, stop in self.one_hot_blocks) == self.features
+    def is_binned(self) -> bool:
+        """Whether every column belongs to a one-hot group, and at least half of them are bins of numbers."""
+        one_hot = sum(stop - start for start, stop in self.one_hot_blocks)
+        return one_hot == self.features and 2 * sum(len(centres) for _, centres in self.bin_centres) >= self.features
 
     @property
     def width(self) -> int:
