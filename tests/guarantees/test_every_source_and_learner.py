@@ -13,16 +13,17 @@ import pytest
 from sudare.dictionary import PatternDictionary
 from sudare.errors import DataError, SudareError
 from sudare.experts import PrivateExponentialWeights
+from sudare.frames import row_spool
 from sudare.gibbs import GibbsLogisticRegression, GibbsMean, GibbsPosterior, GibbsRidge
 from sudare.joint import consortium_model
 from sudare.linear import PrivateAdditiveClassifier, PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
-from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor
+from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor, training
 from sudare.perturbation import RecordPerturbation
 from sudare.privacy import Ledger, select_privately
 from sudare.privacy.learner_registry import LEARNERS
 from sudare.schema import Label, Number, Schema
 from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateQuantiles, PrivateStandardScaler
-from sudare.synthesis import PrivateSynthesizer
+from sudare.synthesis import PrivateSynthesizer, table_cells
 from tests.source_kinds import SOURCES
 
 LABELLED = Schema({"age": Number(0, 100, bins=(30, 60)), "height": Number(0, 2, centre=1), "ill": Label(("no", "yes"))})
@@ -127,6 +128,20 @@ def assert_same_bits(learner: str, kind: str, folder: Path) -> None:
 @pytest.mark.parametrize(("learner", "kind"), QUICK)
 def test_a_sample_of_learners_and_sources(learner: str, kind: str, tmp_path: Path) -> None:
     assert_same_bits(learner, kind, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "learner", ["PrivateSynthesizer", "PrivateMLPClassifier", "PrivateLogisticRegression, descent"]
+)
+def test_rows_that_wait_in_a_file_and_come_in_small_blocks(
+    learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = patients()
+    expected = LEARNED[learner](table)
+    monkeypatch.setattr(row_spool, "SPOOL_ABOVE_BYTES", 0)
+    monkeypatch.setattr(table_cells, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(training, "MOST_HELD_BYTES", 0)
+    np.testing.assert_equal(LEARNED[learner](SOURCES["folder"](table, tmp_path)), expected)
 
 
 @pytest.mark.parametrize("kind", ["folder", "polars lazy", "iterator"])
