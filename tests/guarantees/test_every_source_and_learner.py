@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from sudare.dictionary import PatternDictionary
@@ -191,3 +194,37 @@ def test_every_learner_and_every_source(learner: str, kind: str, tmp_path: Path)
             LEARNED[learner](SOURCES[kind](patients(), tmp_path))
         return
     assert_same_bits(learner, kind, tmp_path)
+
+
+MEASURED = """
+import pathlib, sys, threading, time
+from sudare.frames import row_spool
+from sudare.neural import training
+from tests.guarantees.test_every_source_and_learner import LEARNED
+row_spool.SPOOL_ABOVE_BYTES = training.MOST_HELD_BYTES = 2**22
+own = lambda: next(int(line.split()[1]) for line in pathlib.Path("/proc/self/status").open() if line.startswith("RssAnon"))
+LEARNED[sys.argv[1]](sys.argv[2] + "/few.parquet")
+before, most, done = own(), [0], threading.Event()
+def watch():
+    while not done.wait(0.005):
+        most.append(own())
+thread = threading.Thread(target=watch)
+thread.start()
+LEARNED[sys.argv[1]](sys.argv[2] + "/many.parquet")
+done.set()
+print(max(most) - before)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is told by Linux")
+@pytest.mark.parametrize("learner", ["PrivateSynthesizer", "PrivateMLPClassifier", "predict", "GibbsMean"])
+def test_memory_does_not_grow_with_the_table(learner: str, tmp_path: Path) -> None:
+    """Four million rows, of which encoded ones take from 12 to 96 bytes each; only predictions, of a word each, are held, and of networks the random words of a step."""
+    rows = 4_000_000
+    pyarrow.parquet.write_table(patients(50_000), tmp_path / "few.parquet")
+    pyarrow.parquet.write_table(patients(rows), tmp_path / "many.parquet", row_group_size=50_000)
+    command = [sys.executable, "-c", MEASURED, learner, str(tmp_path)]
+    grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout) * 1024
+    allowed = {"predict": 40 * rows, "PrivateMLPClassifier": 24 * rows}.get(learner, 0)
+    assert grown < 48 * 2**20 + allowed
