@@ -129,10 +129,14 @@ def resident_bytes() -> int:
 
 def on_workers(workers: int, path: Path, limit: int, worker_limit: int, steps: int) -> tuple[Cost, NDArray[Any]]:
     """The cost with so many workers of one thread each."""
+    import dask
     import distributed
 
+    # Rows in clear are not written to disk, as docs/scale.md tells whoever owns a cluster.
+    in_memory = {"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False}
     options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "memory_limit": worker_limit}
     with (
+        dask.config.set(in_memory),
         distributed.LocalCluster(n_workers=workers, **options) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):

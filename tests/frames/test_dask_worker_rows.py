@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from sudare.errors import ClusterFailed, DataError, InvalidParameter, SourceUnreadable, SudareError, UnknownCategory
-from sudare.frames import dask_clients
+from sudare.frames import dask_clients, dask_worker_rows
 from sudare.frames.fixed_order_summation import BLOCK_ROWS
 from sudare.frames.row_reader import checked_rows, placed
 from sudare.frames.rows import Rows, Tallied
@@ -64,6 +64,19 @@ def float_sums(ages, is_female):
 
 def weighted(ages, is_female, weights):
     return float(ages[:, 0] @ weights)
+
+
+def test_every_other_pass_begins_with_the_last_piece(folder, client, monkeypatch):
+    """Where workers write rows to disk, those that were looked at last are still in memory."""
+    rows, asked = checked_rows(folder, arrays_of, SCHEMA, cluster=client), []
+    submitted = dask_worker_rows._submitted
+    monkeypatch.setattr(dask_worker_rows, "_submitted", lambda *call: (asked.append(call[-1].key), submitted(*call))[1])
+    sums = [rows.total(float_sums) for _ in range(3)]
+    each = len(rows.pieces)
+    assert each > 1
+    assert asked[each : 2 * each] == asked[:each][::-1]
+    assert asked[2 * each :] == asked[:each]
+    np.testing.assert_array_equal(sums, np.broadcast_to(sums[0], (3, 3)))
 
 
 def test_workers_give_the_bits_of_one_process(table, folder, client):

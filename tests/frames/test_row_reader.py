@@ -70,8 +70,8 @@ def test_every_source_gives_the_same_blocks_at_every_pass(stored, no_room):
     table, sources = stored
     expected = checked_rows(table, arrays_of, SCHEMA)
     assert (expected.count, expected.width) == (2500, 1)
-    for source, in_memory in [*itertools.product(sources, [False, True]), (in_batches(table, 333), False)]:
-        rows = checked_rows(source, arrays_of, SCHEMA, batch_rows=200, in_memory=in_memory)
+    for source, read_once in [*itertools.product(sources, [False, True]), (in_batches(table, 333), False)]:
+        rows = checked_rows(source, arrays_of, SCHEMA, batch_rows=200, read_once=read_once)
         assert (rows.count, rows.width) == (2500, 1)
         for _ in range(2):
             for ours, theirs in zip(rows.blocks(), expected.blocks(), strict=True):
@@ -128,9 +128,9 @@ def test_persons_are_counted_in_every_source(tmp_path):
         assert checked_rows(source, arrays_of, persons).count == 40
     table.loc[39, "who"] = "0"
     table.to_csv(tmp_path / "table.csv", index=False)
-    for source, in_memory in ((table, False), (tmp_path / "table.csv", False), (tmp_path / "table.csv", True)):
+    for source, read_once in ((table, False), (tmp_path / "table.csv", False), (tmp_path / "table.csv", True)):
         with pytest.raises(PersonRowsExceeded):
-            checked_rows(source, arrays_of, persons, in_memory=in_memory)
+            checked_rows(source, arrays_of, persons, read_once=read_once)
     with pytest.raises(PersonRowsExceeded):
         checked_rows(in_batches(table, 7), arrays_of, persons)
 

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from sudare.dictionary import PatternDictionary
 from sudare.errors import DataError, SudareError
 from sudare.experts import PrivateExponentialWeights
+from sudare.frames import row_spool
 from sudare.gibbs import GibbsLogisticRegression, GibbsMean, GibbsPosterior, GibbsRidge
 from sudare.joint import consortium_model
 from sudare.linear import PrivateAdditiveClassifier, PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
-from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor
+from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor, training
 from sudare.perturbation import RecordPerturbation
 from sudare.privacy import Ledger, select_privately
 from sudare.privacy.learner_registry import LEARNERS
 from sudare.schema import Label, Number, Schema
 from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateQuantiles, PrivateStandardScaler
-from sudare.synthesis import PrivateSynthesizer
+from sudare.synthesis import PrivateSynthesizer, table_cells
 from tests.source_kinds import SOURCES
 
 LABELLED = Schema({"age": Number(0, 100, bins=(30, 60)), "height": Number(0, 2, centre=1), "ill": Label(("no", "yes"))})
@@ -129,6 +133,20 @@ def test_a_sample_of_learners_and_sources(learner: str, kind: str, tmp_path: Pat
     assert_same_bits(learner, kind, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "learner", ["PrivateSynthesizer", "PrivateMLPClassifier", "PrivateLogisticRegression, descent"]
+)
+def test_rows_that_wait_in_a_file_and_come_in_small_blocks(
+    learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = patients()
+    expected = LEARNED[learner](table)
+    monkeypatch.setattr(row_spool, "SPOOL_ABOVE_BYTES", 0)
+    monkeypatch.setattr(table_cells, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(training, "MOST_HELD_BYTES", 0)
+    np.testing.assert_equal(LEARNED[learner](SOURCES["folder"](table, tmp_path)), expected)
+
+
 @pytest.mark.parametrize("kind", ["folder", "polars lazy", "iterator"])
 def test_a_loss_of_ones_own_takes_the_columns_as_they_are(kind: str, tmp_path: Path) -> None:
     """It has no schema: rows are shortened to a norm."""
@@ -176,3 +194,37 @@ def test_every_learner_and_every_source(learner: str, kind: str, tmp_path: Path)
             LEARNED[learner](SOURCES[kind](patients(), tmp_path))
         return
     assert_same_bits(learner, kind, tmp_path)
+
+
+MEASURED = """
+import pathlib, sys, threading, time
+from sudare.frames import row_spool
+from sudare.neural import training
+from tests.guarantees.test_every_source_and_learner import LEARNED
+row_spool.SPOOL_ABOVE_BYTES = training.MOST_HELD_BYTES = 2**22
+own = lambda: next(int(line.split()[1]) for line in pathlib.Path("/proc/self/status").open() if line.startswith("RssAnon"))
+LEARNED[sys.argv[1]](sys.argv[2] + "/few.parquet")
+before, most, done = own(), [0], threading.Event()
+def watch():
+    while not done.wait(0.005):
+        most.append(own())
+thread = threading.Thread(target=watch)
+thread.start()
+LEARNED[sys.argv[1]](sys.argv[2] + "/many.parquet")
+done.set()
+print(max(most) - before)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is told by Linux")
+@pytest.mark.parametrize("learner", ["PrivateSynthesizer", "PrivateMLPClassifier", "predict", "GibbsMean"])
+def test_memory_does_not_grow_with_the_table(learner: str, tmp_path: Path) -> None:
+    """Four million rows, of which encoded ones take from 12 to 96 bytes each; only predictions, of a word each, are held, and of networks the random words of a step."""
+    rows = 4_000_000
+    pyarrow.parquet.write_table(patients(50_000), tmp_path / "few.parquet")
+    pyarrow.parquet.write_table(patients(rows), tmp_path / "many.parquet", row_group_size=50_000)
+    command = [sys.executable, "-c", MEASURED, learner, str(tmp_path)]
+    grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout) * 1024
+    allowed = {"predict": 40 * rows, "PrivateMLPClassifier": 24 * rows}.get(learner, 0)
+    assert grown < 48 * 2**20 + allowed

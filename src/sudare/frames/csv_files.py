@@ -81,7 +81,7 @@ def csv_as_written(
     types = attempt(lambda: csv_reader(file, options, names, dialect).schema)
     # Names that cannot be decoded fail when they are asked for.
     if types is None or attempt(lambda: types.names) is None:
-        raise unreadable(file, "CSV")
+        raise _ragged(file) if any(len(line) != len(lines[0]) for line in lines) else unreadable(file, "CSV")
     return with_numbers(types, lines[has_header is not False :], dialect) if dialect.rewrites_numbers else types
 
 
@@ -194,12 +194,19 @@ def words_for_missing(name: str, schema: Schema | None) -> list[str]:
     return [word for word in MISSING_WORDS if word not in facts.levels]
 
 
+def _ragged(file: DataFile) -> SourceUnreadable:
+    return SourceUnreadable(
+        f"A line of {os.fspath(file)!r} has another number of fields than its first line.",
+        "Correct it; a field that holds the separator stands in double quotes.",
+    )
+
+
 def unreadable_csv(error: Exception, file: DataFile, schema: Schema | None, said: CsvFile) -> SudareError:
     """What to say of a CSV file that failed; a column is named if the schema declares it."""
     # With a single thread Arrow names the row as well.
     found = re.match(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error", str(error))
     if not found:
-        return unreadable(file, "CSV")
+        return _ragged(file) if re.search(r"Expected \d+ columns, got \d+", str(error)) else unreadable(file, "CSV")
     expected = declared_types(schema)
     place, name = int(found[1]), csv_types(file, expected, said).names[int(found[1])]
     if name not in expected:

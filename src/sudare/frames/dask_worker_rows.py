@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
@@ -85,6 +86,8 @@ def _kept_by(reader: WorkerReader, shard: Any) -> _Kept:
             yield made.arrays
 
     kept = _Kept.of(parts())
+    # What reading needed is given back: where a worker comes near its limit, Dask writes rows to disk.
+    pa.default_memory_pool().release_unused()
     return replace(kept, tally=np.sum(tallies, axis=0) if tallies else None)
 
 
@@ -159,10 +162,14 @@ class _Piece:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClusterRows(Rows):
-    """Rows kept by workers. Sums over them have the bits of sums over the same rows here."""
+    """Rows kept by workers. Sums over them have the bits of sums over the same rows here.
+
+    Every other pass begins with the last piece: of rows that do not fit into memory, those that were looked at last are still there.
+    """
 
     pieces: Sequence[_Piece] = field(default=())
     client: Any = None
+    _backwards: Iterator[bool] = field(default_factory=lambda: itertools.cycle((False, True)))
 
     def total(
         self, function: Callable[..., Sum], beside: NDArray[Any] | None = None, first_rows: int | None = None
@@ -179,20 +186,24 @@ class ClusterRows(Rows):
             )
             for piece in pieces
         ]
-        answers = _answers(self.client, pieces, [question.nodes for question in questions])
+        functions = [question.nodes for question in questions]
+        answers = _answers(self.client, pieces, functions, backwards=next(self._backwards))
         total = total_of(itertools.chain.from_iterable(answers))
         if total is None:
             raise no_rows()
         return total
 
 
-def _answers(client: Any, pieces: Sequence[_Piece], functions: Sequence[Callable[[_Kept], Result]]) -> list[Result]:
+def _answers(
+    client: Any, pieces: Sequence[_Piece], functions: Sequence[Callable[[_Kept], Result]], *, backwards: bool = False
+) -> list[Result]:
     """What each function gives for its piece, in their order; what was lost with a worker is computed again."""
     found: dict[int, Result] = {}
+    order = range(len(pieces))[:: -1 if backwards else 1]
     for _ in range(_MOST_TRIES):
         asked = {
-            place: _submitted(client, "sum", functions[place], piece.future)
-            for place, piece in enumerate(pieces)
+            place: _submitted(client, "sum", functions[place], pieces[place].future)
+            for place in order
             if place not in found
         }
         lost = []

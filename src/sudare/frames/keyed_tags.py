@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sudare.schema import Column, Number
 from sudare.schema.canonical_value_texts import canonical_texts
-from sudare.schema.column_values import column_codes, declared_numbers, missing_value
+from sudare.schema.column_values import column_codes, declared_numbers, nobody_named
 from sudare.schema.columns import Category, Label
 
 Words = NDArray[np.uint64]
@@ -52,7 +52,7 @@ def person_texts(column: pa.ChunkedArray, name: str) -> pa.Array:
     """
     texts = canonical_texts(column)
     if texts.null_count or pc.any(pc.equal(pc.binary_length(texts), 0)).as_py():
-        raise missing_value(name)
+        raise nobody_named(name)
     return texts
 
 

@@ -8,7 +8,6 @@ order it likes (an iterator of tables, a database, a lazy frame), and is kept (`
 from __future__ import annotations
 
 import collections
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -38,20 +37,20 @@ def checked_rows(
     columns: Sequence[str] | None = None,
     batch_rows: int = DEFAULT_BATCH_ROWS,
     *,
-    in_memory: bool = False,
+    read_once: bool = False,
     keep: bool = False,
     cluster: Any = None,
 ) -> Rows:
     """The rows of a source, all of them read once, so that what is wrong with them is said before anything is charged.
 
     `arrays_of` makes arrays of a table and raises where a value is not what was declared; `columns` and `schema` say which columns are
-    read. With `in_memory` every source is read only once and held in memory, whatever its size. With `keep` the arrays of a file or database wait
+    read. With `read_once` the arrays of every source are kept as those of an iterator are, so that any row can be asked for. With `keep` the arrays of a file or database wait
     for later passes as those of an iterator do, up to a public size, and as long as there is room. With a `cluster` (a client of
     dask.distributed, or what one can be made from) its workers read and check the rows, and keep them: `arrays_of` is sent there.
     Raise DataError where there are no rows, PersonRowsExceeded where a person has more than the schema allows: whoever calls this leaves out
     what is too much first (`sudare.frames.kept_persons`), as every fit does.
     """
-    if is_spark(source) and not in_memory:
+    if is_spark(source) and not read_once:
         return spark_rows(source, arrays_of, schema, columns)
     if cluster is not None and is_sharded(source):
         return rows_on(cluster, source, arrays_of, schema, columns, batch_rows)
@@ -64,12 +63,12 @@ def checked_rows(
         check_persons(opened, schema)
         made = tallied(arrays_of(opened.table))
         rows = Rows.held(*made.arrays, tally=made.tally)
-    elif opened.is_repeatable and not in_memory:
+    elif opened.is_repeatable and not read_once:
         rows = _repeated_rows(
             opened, lambda: map(tallied, map(arrays_of, tables())), schema, keep=keep and cluster is None
         )
     else:
-        rows = _kept_rows(tables(), arrays_of, schema, Spool(math.inf if in_memory else None))
+        rows = _kept_rows(tables(), arrays_of, schema, Spool())
     if rows.count == 0:
         raise no_rows()
     if cluster is None:

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import narwhals as nw
+import numpy as np
 import pyarrow as pa
 import pyarrow.fs
+from numpy.typing import NDArray
 
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable, WrongType
 from sudare.frames.csv_dialects import CsvFile, described
@@ -37,7 +39,7 @@ from sudare.frames.table_formats import (
 )
 from sudare.frames.wanted_columns import pieces, selected
 from sudare.schema import Schema
-from sudare.schema.table_from_any_frame import Table, as_table, attempt
+from sudare.schema.table_from_any_frame import Table, as_table, attempt, no_rows
 
 __all__ = ["CsvFile", "SqlSource", "batches", "column_types", "read", "row_count", "source"]
 
@@ -201,6 +203,14 @@ def in_memory(source: Any, schema: Schema | None = None, columns: Sequence[str] 
     if not is_in_memory(source):
         return read(source, columns, schema)
     return source.table if isinstance(source, HeldTable) else source
+
+
+def by_batches(function: Callable[[Table], NDArray[Any]], source: object, schema: Schema) -> NDArray[Any]:
+    """What a function gives for each row of a source that is not in memory, in the order of the rows. Raise DataError where there are none."""
+    parts = [function(batch) for batch in batches(source, schema=schema)]
+    if not parts:
+        raise no_rows()
+    return np.concatenate(parts)
 
 
 def steadied(source: Any, schema: Schema | None = None) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
@@ -42,6 +42,10 @@ from sudare.statistics import PrivateMean
 from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level
 
 _LARGEST: Final = 2.0**100
+
+
+def _signed_sums(step: float, scaled: Floats) -> Floats:
+    return exact_sums(2 * scaled - 1, step)
 
 
 @dataclass(frozen=True)
@@ -180,12 +184,13 @@ class GibbsMean(PrivateMean):
 
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then draw."""
-        scaled = self._read(X, reset=True)
-        rows = len(scaled)
+        checked = self._encoded_rows(self._open(X, reset=True))
+        rows = checked.count
         plan = self.plan(rows, self.declared_)
         mechanism = plan.mechanism
+        sums = checked.total(partial(_signed_sums, fixed_point_step(rows)))
         passage = self._enter(plan)
-        sampled = mechanism.sampled(exact_sums(2 * scaled - 1, fixed_point_step(rows)), passage.noise)
+        sampled = mechanism.sampled(sums, passage.noise)
         low, high = natural_bounds(self.declared_)
         self.n_rows_, self.noise_scale_ = rows, mechanism.noise_scale / 2
         self.inverse_temperature_ = mechanism.inverse_temperature

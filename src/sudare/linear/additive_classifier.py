@@ -15,7 +15,7 @@ from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.frames.row_reader import checked_rows, placed
 from sudare.frames.rows import Arrays, Rows
-from sudare.frames.sources import in_memory, is_in_memory
+from sudare.frames.sources import by_batches, in_memory, is_in_memory
 from sudare.linear.additive_boosting import AdditiveBoosting, BoostingRecipe
 from sudare.linear.estimators import PrivateLinearClassifier
 from sudare.linear.losses import Logistic, Loss
@@ -204,10 +204,9 @@ class PrivateAdditiveClassifier(LogisticProbabilities, PrivateLinearClassifier):
     def _scores(self, X: Any) -> Floats:
         """Log-odds, one column an output."""
         check_is_fitted(self)
-        if self.schema_digest_ is None:
-            table: Any = checked_matrix(self, X, reset=False)
-        else:
-            table = in_memory(X, self.declared_)
+        if self.schema_digest_ is not None and not is_in_memory(X):
+            return by_batches(self._scores, X, self.declared_)
+        table: Any = checked_matrix(self, X, reset=False) if self.schema_digest_ is None else in_memory(X)
         positions = one_positions(self.declared_, table)
         sums = np.stack([line[positions].sum(axis=1) for line in self.parameters_], axis=1)
         return unclipped_log_odds(sums) if self.method_ == BOOSTING else sums  # type: ignore[comparison-overlap]

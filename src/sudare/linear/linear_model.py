@@ -25,7 +25,7 @@ from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames.row_reader import checked_rows, placed
 from sudare.frames.row_spool import Spool
 from sudare.frames.rows import Arrays, Rows
-from sudare.frames.sources import in_memory, is_in_memory
+from sudare.frames.sources import by_batches, in_memory, is_in_memory
 from sudare.frames.spark_sums import is_spark
 from sudare.linear.losses import Loss
 from sudare.linear.mechanism import Facts, LinearMechanism
@@ -435,10 +435,12 @@ class PrivateLinearModel(PrivateEstimator):
     def _scores(self, X: Any) -> Floats:
         """coef·x + intercept, one column an output."""
         check_is_fitted(self)
+        if self.schema_digest_ is not None and not is_in_memory(X):
+            return by_batches(self._scores, X, self.declared_)
         if self.schema_digest_ is None:
             matrix = checked_matrix(self, X, reset=False)
         else:
-            matrix = encode(self.declared_, in_memory(X, self.declared_), self.used_encoding).matrix
+            matrix = encode(self.declared_, in_memory(X), self.used_encoding).matrix
         parameters = self.parameters_
         bias = self._layout(self.declared_).bias
         scores: Floats = matrix @ parameters[:, : matrix.shape[1]].T

@@ -14,8 +14,10 @@ from typing import Any, ClassVar, Final, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
+from sklearn.utils.validation import check_is_fitted
 
 from sudare.array_types import Floats, Singles
+from sudare.frames.sources import by_batches, is_in_memory
 from sudare.linear.targets import (
     ClassTarget,
     NumberTarget,
@@ -87,6 +89,9 @@ class FullyConnectedNetwork(NetworkEstimator):
 
     def _scores(self, X: Any) -> Floats:
         """The last layer's values."""
+        check_is_fitted(self)
+        if self.schema_digest_ is not None and not is_in_memory(X):
+            return by_batches(self._scores, X, self.declared_)
         matrix = self._read(X, reset=False)
         return layer_outputs(layered(self.parameters_, self._sizes(self.declared_)), matrix)
 

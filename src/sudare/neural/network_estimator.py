@@ -140,7 +140,7 @@ class NetworkEstimator(PrivateEstimator):
         return encoded.astype(np.float32), targets
 
     def _read_source(self, source: Any, y: Any) -> tuple[Singles, Singles]:
-        """Rows of a file, a database or batches: networks see rows at random, so all are held in memory, as 32-bit floats."""
+        """Rows of a file, a database or batches, as 32-bit floats; networks see rows at random, so all are kept, where they are many in a file."""
         if self.schema is None:
             raise InvalidParameter("A data source needs a schema.", "Give schema=Schema.load(…).")
         if y is not None:
@@ -152,7 +152,7 @@ class NetworkEstimator(PrivateEstimator):
         def arrays_of(table: Any) -> Arrays:
             return encode(self.declared_, table, self.encoding).matrix.astype(np.float32), self._targets_of(table)
 
-        rows, targets = checked_rows(source, arrays_of, self.schema, in_memory=True).together()
+        rows, targets = checked_rows(source, arrays_of, self.schema, read_once=True).together()
         return rows, targets
 
     def _targets_of(self, table: Any) -> Singles:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.array_types import Floats, Singles
 from sudare.errors import DataError, InvalidParameter
+from sudare.frames.sources import by_batches, is_in_memory
 from sudare.linear.targets import (
     checked_classes,
     checked_labels,
@@ -239,6 +240,9 @@ class PrivateNetwork(DpSgdTraining):
             raise InvalidParameter(
                 "The function did not travel with the release.", "Give it: model.set_params(apply=…)."
             )
+        check_is_fitted(self)
+        if self.schema_digest_ is not None and not is_in_memory(X):
+            return by_batches(self._scores, X, self.declared_)
         matrix, params, function = self._read(X, reset=False), self.params_, self.apply
         shape = tuple(self.input_shape_)
         parts = [

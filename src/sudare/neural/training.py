@@ -20,6 +20,8 @@ from sudare.neural.training_method_base import Layers
 # Smaller weights than ordinary learning starts from: what noise does to a network grows with them (docs/neural.md).
 _START_GAIN: Final = 0.5
 _ROW_STEP: Final = 1024
+# A public number: larger tables stay where they are kept, and a batch at a time is taken from there.
+MOST_HELD_BYTES: Final = 2**28
 # After so many steps a run is kept, so that one that was killed loses no more.
 _STEPS_BETWEEN_STATES: Final = 50
 
@@ -101,17 +103,17 @@ def trained(
     parameters = sum(leaf.size for leaf in jax.tree.leaves(current.parameters))
     if state is not None:
         current = _state_on_device(state, current)
-    held_rows, held_targets = _padded(rows), _padded(targets)
+    gathered = _gathering(rows, targets)
     for step in range(0 if state is None else state.step, recipe.max_iter):
         kept = seed.kept_rows(step, len(rows), recipe.sampling_rate)
         *before, last = seed.batches(step, kept, recipe.max_physical_batch_size, training.batches)
         total = None
         for chosen, mask in before:
-            parts = trainable.row_parts(current.parameters, held_rows, held_targets, chosen)
+            parts = trainable.row_parts(current.parameters, *gathered(chosen))
             # Sums are whole numbers of 64 bits.
             with jax.enable_x64(True):
                 total = network.accumulated(total, parts, mask, settings)
-        parts = trainable.row_parts(current.parameters, held_rows, held_targets, last[0])
+        parts = trainable.row_parts(current.parameters, *gathered(last[0]))
         # Drawn here while the device is at work.
         noise = seed.noise(step, parameters)
         with jax.enable_x64(True):
@@ -128,6 +130,14 @@ def as_layers(parameters: network.Parameters) -> Layers:
     return tuple(
         (np.asarray(weights, dtype=np.float64), np.asarray(bias, dtype=np.float64)) for weights, bias in parameters
     )
+
+
+def _gathering(rows: Singles, targets: Singles) -> Callable[[Places], tuple[Any, Any, Places]]:
+    """Where a batch finds its rows: all rows on the device, or where these are many its own, and which ones of them it takes."""
+    if rows.nbytes + targets.nbytes <= MOST_HELD_BYTES:
+        held = _padded(rows), _padded(targets)
+        return lambda chosen: (*held, chosen)
+    return lambda chosen: (rows[chosen], targets[chosen], np.arange(len(chosen), dtype=chosen.dtype))
 
 
 def _padded(rows: Singles) -> jax.Array:

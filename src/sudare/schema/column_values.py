@@ -244,3 +244,11 @@ def missing_value(name: str) -> MissingValue:
         'Declare `missing` for it in the schema ("centre", "indicator" or a number; for a category the value that gaps count as), '
         "or fill the gap before use.",
     )
+
+
+def nobody_named(name: str) -> MissingValue:
+    """What is raised where a row does not say whose it is."""
+    return MissingValue(
+        f"Column {name!r} lacks a value: a row that names no person may be anybody's.",
+        "Leave such rows out, or give each a person of its own.",
+    )

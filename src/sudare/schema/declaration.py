@@ -21,7 +21,7 @@ from sudare.errors import InvalidParameter, PersonRowsExceeded, SchemaError
 from sudare.files import write_atomically
 from sudare.safe_text import looks_like_a_value
 from sudare.schema.canonical_value_texts import canonical_texts
-from sudare.schema.column_values import Codes, clipped_numbers, codes, holds, missing_value
+from sudare.schema.column_values import Codes, clipped_numbers, codes, holds, nobody_named
 from sudare.schema.columns import Category, Column, Label, Level, Number, Person, column_name, listed
 from sudare.schema.encodings import (
     ENCODINGS,
@@ -319,7 +319,7 @@ def most_rows_of_one(columns: Iterable[pa.ChunkedArray], name: str) -> int:
         if pa.types.is_floating(identifiers.type):
             identifiers = pc.if_else(pc.is_nan(identifiers), pa.scalar(None, identifiers.type), identifiers)
         if identifiers.null_count:
-            raise missing_value(name)
+            raise nobody_named(name)
         counted = identifiers.value_counts()
         persons = canonical_texts(counted.field("values"))
         counts.append(pa.table([persons, counted.field("counts")], names=["person", "rows"]))

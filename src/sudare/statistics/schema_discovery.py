@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import tomli_w
-from numpy.typing import NDArray
 
 from sudare.errors import ColumnMissing, InvalidParameter, SchemaError
 from sudare.frames.person_rows import kept_persons
@@ -40,6 +39,8 @@ MISSING: Final = "(missing)"
 WIDEST: Final = 2.0**70
 EPOCH: Final = Date(first="1970-01-01", last="9999-12-31")
 FIRST_DAY, LAST_DAY = -719_162.0, 2_932_896.0
+# Rows that are looked at together.
+_BLOCK_ROWS: Final = 2**18
 # How the columns of which something is found are read.
 _READ_AS: Final[dict[str, Column]] = {
     "fractions": Number(-WIDEST, WIDEST, missing="centre"),
@@ -184,18 +185,18 @@ def draft_privately(
     reading = plan.reading
     key = None if plan.person is None else row_secret(random_state)
     kept = kept_persons(source, reading, key)
-    rows = checked_rows(kept.source, lambda table: _arrays(table, reading), reading, in_memory=True)
-    columns = dict(zip(plan.found, rows.together(), strict=True))
+    texts: dict[str, Counter[str | None]] = {name: Counter() for name in plan.texts}
+    rows = checked_rows(kept.source, lambda table: _arrays(table, reading, texts), reading, read_once=True)
+    numbers = dict(zip((name for name in plan.found if name not in texts), rows.together()[1:], strict=True))
     paid_for = given_source(source)
     passage = pass_through(account, random_state, plan.guarantee, plan.cost, WHAT, source=paid_for)
     unit = rows_per_unit(reading)
     found: dict[str, Column | None] = {}
-    for name, values in columns.items():
-        kind = plan.held[name]
-        if kind == "text":
-            found[name] = found_category(values, plan.column_epsilon, plan.column_delta, unit, passage.noise)
+    for name in plan.found:
+        if name in texts:
+            found[name] = found_category(texts[name], plan.column_epsilon, plan.column_delta, unit, passage.noise)
         else:
-            found[name] = found_column(values, kind, plan.column_epsilon, unit, passage.noise)
+            found[name] = found_column(numbers[name], plan.held[name], plan.column_epsilon, unit, passage.noise)
     facts = {name: write_column(column) for name, column in found.items() if column is not None}
     return SchemaDraft(_text(plan, found, passage.receipt), facts, passage.guarantee, passage.receipt)
 
@@ -205,29 +206,23 @@ def price_of(plan: DraftPlan, account: Account) -> Quote:
     return account.quote(plan.guarantee, plan.cost)
 
 
-def _arrays(table: Any, reading: Schema) -> Arrays:
-    named = as_table(table, list(reading.columns))
-    return tuple(
-        declared_numbers(named.column(name), column, name) if isinstance(column, Number) else _texts(named.column(name))
-        for name, column in reading.columns.items()
-    )
-
-
-def _texts(values: pa.ChunkedArray) -> NDArray[np.object_]:
-    return np.asarray(values.cast(pa.string()).to_numpy(zero_copy_only=False), dtype=object)
+def _arrays(table: Any, reading: Schema, texts: Mapping[str, Counter[str | None]]) -> Arrays:
+    """An entry for every row, and its numbers; how often each text occurs is added to `texts`."""
+    named, numbers = as_table(table, list(reading.columns)), []
+    for name, column in reading.columns.items():
+        if isinstance(column, Number):
+            numbers.append(declared_numbers(named.column(name), column, name))
+        else:
+            texts[name].update(named.column(name).cast(pa.string()).to_pylist())
+    return np.zeros(named.rows, dtype=np.bool_), *numbers
 
 
 def found_column(values: Floats, kind: str, epsilon: float, unit_rows: int, noise: NoiseSource) -> Number | None:
     """ε-DP bounds and bins of numbers, whole numbers or days since 1970; None where noise hides them. Proof: proofs/discovery.md."""
-    present = values[~np.isnan(values)]
     has_gaps = []
 
     def noisy(edges: Floats, share: float) -> Floats:
-        # Missing values are one more cell.
-        cells = np.append(
-            np.searchsorted(edges, present, side="right"), np.full(len(values) - len(present), len(edges) + 1)
-        )
-        counts = np.bincount(cells, minlength=len(edges) + 2).astype(np.float64)
+        counts = _counts_between(edges, values)
         mechanism = noise_on_counts(share, len(counts), unit_rows)
         found = mechanism.apply(counts, noise)
         has_gaps.append(found[-1] >= least_sum(1, HISTOGRAMS) * mechanism.noise_scale)
@@ -243,6 +238,17 @@ def found_column(values: Floats, kind: str, epsilon: float, unit_rows: int, nois
         return None
 
 
+def _counts_between(edges: Floats, values: Floats) -> Floats:
+    """How many values lie below the first edge, between edges and above the last one, and how many are missing."""
+    counts = np.zeros(len(edges) + 2)
+    for start in range(0, len(values), _BLOCK_ROWS):
+        block = values[start : start + _BLOCK_ROWS]
+        cells = np.searchsorted(edges, block, side="right")
+        cells[np.isnan(block)] = len(edges) + 1
+        counts += np.bincount(cells, minlength=len(counts))
+    return counts
+
+
 def _declared(found: FoundNumber, kind: str, missing: str | None) -> Number:
     """What was found as a declaration of this kind."""
     if kind == "fractions":
@@ -255,11 +261,11 @@ def _declared(found: FoundNumber, kind: str, missing: str | None) -> Number:
 
 
 def found_category(
-    values: NDArray[np.object_], epsilon: float, delta: float, unit_rows: int, noise: NoiseSource
+    values: Mapping[str | None, int], epsilon: float, delta: float, unit_rows: int, noise: NoiseSource
 ) -> Category | None:
-    """(ε, δ)-DP list of frequent values (Korolova et al. 2009); None where there is none. Proof: proofs/discovery.md."""
+    """(ε, δ)-DP list of frequent values (Korolova et al. 2009) of those with their counts; None where there is none. Proof: proofs/discovery.md."""
     counts: Counter[str] = Counter()
-    for value, rows in Counter(values.tolist()).items():
+    for value, rows in values.items():
         # In the spelling that declared values have: two spellings of one value could not both be declared.
         counts["" if value is None else composed(value)] += rows
     texts, exact_counts = list(counts), np.array(list(counts.values()), dtype=np.float64)

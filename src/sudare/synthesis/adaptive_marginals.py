@@ -31,7 +31,7 @@ from sudare.synthesis.column_pairs import Pair, distance_to_model
 from sudare.synthesis.consistent_counts import averaged, noise_variance
 from sudare.synthesis.marginals import MOST_CELLS, MOST_COLUMNS, whole_counts
 from sudare.synthesis.staged_budget import StagedNoise, mean_size, standard_deviation
-from sudare.synthesis.table_cells import LARGEST_CELL, CodedRows, Layout
+from sudare.synthesis.table_cells import LARGEST_CELL, CodedRows, Layout, combination_counts
 from sudare.synthesis.tree_distribution import NoisyTable, TreeDistribution
 
 # The budget is spent in so many equal parts: a release says exactly how many of them a table had.
@@ -162,11 +162,10 @@ class AdaptiveEngine:
 
     def measured(self, rows: CodedRows, source: NoiseSource) -> dict[str, NDArray[Any]]:
         """Everything that leaves: noisy counts of columns and pairs, which pairs they are, and noisy distances of all pairs."""
-        table = _ExactCounts([rows.codes[name].astype(np.intp) for name in self.names], self.sizes)
+        table = _ExactCounts([rows.codes[name] for name in self.names], self.sizes)
         singles = [table.of((column,)) for column in range(len(self.sizes))]
         for (name, by), shape in zip(self.determined, self._map_shapes, strict=True):
-            both = _ExactCounts([rows.codes[by].astype(np.intp), rows.codes[name].astype(np.intp)], shape)
-            singles.append(both.of((0, 1)))
+            singles.append(combination_counts([rows.codes[by], rows.codes[name]], shape))
         counts = [whole_counts(self.columns_noise(), np.concatenate(singles), source)]
         if not self.pairs:
             return {"counts": counts[0]}
@@ -353,16 +352,15 @@ class AdaptiveModel:
 class _ExactCounts:
     """Exact counts of columns and pairs, each made once."""
 
-    codes: list[Positions]
+    codes: Sequence[NDArray[Any]]
     sizes: Sequence[int]
     _found: dict[tuple[int, ...], Integers] = field(default_factory=dict)
 
     def of(self, columns: tuple[int, ...]) -> Integers:
         """Counts of all combinations of the columns' cells."""
         if columns not in self._found:
-            shape = [self.sizes[column] for column in columns]
-            place = np.ravel_multi_index([self.codes[column] for column in columns], shape)
-            self._found[columns] = np.bincount(place, minlength=math.prod(shape)).astype(np.int64)
+            codes, sizes = zip(*((self.codes[column], self.sizes[column]) for column in columns), strict=True)
+            self._found[columns] = combination_counts(codes, sizes)
         return self._found[columns]
 
 

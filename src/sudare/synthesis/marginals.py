@@ -8,7 +8,6 @@ chosen by noisy scores: how far their true tables are from what the noisy column
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -43,7 +42,7 @@ from sudare.synthesis.consistent_counts import (
 )
 from sudare.synthesis.row_sampling import drawn_cells, drawn_rows
 from sudare.synthesis.staged_budget import StagedNoise, mean_size, standard_deviation
-from sudare.synthesis.table_cells import LARGEST_CELL, CodedRows, Layout
+from sudare.synthesis.table_cells import LARGEST_CELL, CodedRows, Codes, Layout, combination_counts
 
 STAGES: Final = 3
 MOST_COLUMNS: Final = 100
@@ -139,7 +138,7 @@ class MarginalEngine:
     def measured(self, rows: CodedRows, source: WholeNoise) -> dict[str, NDArray[Any]]:
         """Everything that leaves: the pairs, and noisy whole counts of columns and pairs."""
         label = rows.label(self.layout)
-        codes = [rows.codes[name].astype(np.intp) for name in self.layout.names]
+        codes = [rows.codes[name] for name in self.layout.names]
         exact_singles = [self._counted([codes[index]], label, [size]) for index, size in enumerate(self.layout.sizes)]
         singles = whole_counts(self.columns_noise(), np.concatenate(exact_singles), source)
         if self.declared is None:
@@ -152,21 +151,17 @@ class MarginalEngine:
         noisy = whole_counts(self.pairs_noise(len(pairs.all), len(exact_pairs)), exact_pairs, source)
         return {"counts": np.concatenate([singles, noisy]), "pairs": np.array(pairs.all, dtype=np.int64).ravel()}
 
-    def _counted(self, codes: list[Positions], label: Positions | None, sizes: list[int]) -> Integers:
+    def _counted(self, codes: list[Codes], label: Codes | None, sizes: list[int]) -> Integers:
         """Counts of all combinations of the columns' cells, and of the classes where a label is given."""
-        place = np.zeros(len(codes[0]), dtype=np.intp)
-        for code, size in zip(codes, sizes, strict=True):
-            place = place * size + code
-        cells = math.prod(sizes)
-        if label is not None:
-            place, cells = place * self.layout.classes + label, cells * self.layout.classes
-        return np.bincount(place, minlength=cells).astype(np.int64)
+        if label is None:
+            return combination_counts(codes, sizes)
+        return combination_counts([*codes, label], [*sizes, self.layout.classes])
 
-    def _counted_pair(self, codes: list[Positions], label: Positions, pair: Pair, pairs: Pairs) -> Integers:
+    def _counted_pair(self, codes: list[Codes], label: Codes, pair: Pair, pairs: Pairs) -> Integers:
         sizes = [self.layout.sizes[column] for column in pair]
         return self._counted([codes[column] for column in pair], label if pair in pairs.forest else None, sizes)
 
-    def _chosen(self, codes: list[Positions], singles: Integers, source: WholeNoise) -> Pairs:
+    def _chosen(self, codes: list[Codes], singles: Integers, source: WholeNoise) -> Pairs:
         """Pairs by noisy scores: the distance of a pair's table from what the noisy columns alone make of it."""
         if not self._candidates:
             return Pairs((), ())

@@ -8,7 +8,7 @@ values are drawn anew: independent of each other within a class. Proof: proofs/s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -27,7 +27,7 @@ from sudare.reconstruction.maximum_likelihood import projected_on_simplex
 from sudare.synthesis.marginals import MOST_CELLS, whole_counts
 from sudare.synthesis.row_sampling import drawn_cells
 from sudare.synthesis.staged_budget import StagedNoise
-from sudare.synthesis.table_cells import LARGEST_CELL, SCALED_STEP, CodedRows, Layout
+from sudare.synthesis.table_cells import LARGEST_CELL, SCALED_STEP, CodedRows, Layout, combination_counts, row_blocks
 
 STAGES: Final = 2
 MOST_GROUPS: Final = 1000
@@ -75,15 +75,16 @@ class MicroaggregationEngine:
     def measured(self, rows: CodedRows, source: WholeNoise) -> dict[str, NDArray[Any]]:
         """Everything that leaves: noisy class sizes, noisy sums of groups and noisy counts of categories."""
         label, classes = rows.label(self.layout), self.layout.classes
-        sizes = whole_counts(self.classes_noise(), np.bincount(label, minlength=classes).astype(np.int64), source)
+        sizes = whole_counts(self.classes_noise(), combination_counts([label], [classes]), source)
         parts: list[Floats] = []
         for name, size in zip(self.layout.names, self.layout.sizes, strict=True):
             if name in self.numbers:
                 values, of_group = rows.scaled[name], self._group_rows(sizes)
-                parts += [sums_of_groups(values[label == c], self.groups, int(of_group[c])) for c in range(classes)]
+                for c in range(classes):
+                    of_class = (values[block][label[block] == c] for block in row_blocks(rows.count))
+                    parts.append(sums_of_groups(of_class, self.groups, int(of_group[c])))
             else:
-                place = label * size + rows.codes[name].astype(np.intp)
-                parts.append(np.bincount(place, minlength=size * classes).astype(np.float64))
+                parts.append(combination_counts([label, rows.codes[name]], [classes, size]).astype(np.float64))
         noisy = self.columns_noise().apply(np.concatenate(parts), source)
         cells = on_grid(np.clip(noisy, -_LARGEST_SUM, _LARGEST_SUM), SCALED_STEP)
         return {"cells": cells, "classes": sizes}
@@ -146,13 +147,21 @@ class MicroaggregationModel:
         return found if self.layout.label is None else {**found, self.layout.label: label}
 
 
-def sums_of_groups(values: Floats, groups: int, of_group: int) -> Floats:
+def sums_of_groups(parts: Iterable[Floats], groups: int, of_group: int) -> Floats:
     """Sums of groups of so many values each, in rising order; what is missing counts as one, what is too much is left out.
 
-    Values are multiples of the public step in [0, 1], so the sums are exact. A value added, removed or replaced moves them
+    Values are multiples of the public step in [0, 1], so the sums are exact, and different ones are few. A value added, removed or replaced moves them
     by one at most, all together (proofs/synthesis.md).
     """
-    running = np.concatenate([[0.0], np.cumsum(np.sort(values))])
+    values: Floats = np.zeros(1)
+    counts: NDArray[Any] = np.zeros(1)
+    for part in parts:
+        both = np.concatenate([values, part])
+        values, places = np.unique(both, return_inverse=True)
+        counts = np.bincount(places, weights=np.concatenate([counts, np.ones(len(part))]))
+    upto, running = np.cumsum(counts), np.cumsum(values * counts)
     ends = np.arange(groups + 1) * of_group
-    missing = np.diff(np.maximum(ends - len(values), 0))
-    return np.asarray(np.diff(running[np.minimum(ends, len(values))]) + missing)
+    within = np.minimum(ends, upto[-1])
+    last = np.searchsorted(upto, within)
+    sums = running[last] - values[last] * (upto[last] - within)
+    return np.asarray(np.diff(sums) + np.diff(ends - within))

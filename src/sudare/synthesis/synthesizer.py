@@ -30,7 +30,16 @@ from sudare.synthesis.marginals import MarginalEngine, released_pairs
 from sudare.synthesis.microaggregation import MOST_GROUPS, MicroaggregationEngine
 from sudare.synthesis.row_sampling import generator_of
 from sudare.synthesis.staged_budget import StagedNoise
-from sudare.synthesis.table_cells import SCALED_STEP, CodedRows, Layout, cell_of, coded_rows, decoded
+from sudare.synthesis.table_cells import (
+    SCALED_STEP,
+    CodedRows,
+    Layout,
+    cell_count,
+    cell_of,
+    coded_rows,
+    combination_counts,
+    decoded,
+)
 
 EngineName = Literal["marginals", "adaptive", "microaggregation"]
 ENGINES: Final = get_args(EngineName)
@@ -232,7 +241,7 @@ class PrivateSynthesizer(PrivateEstimator):
             self._keep(self._suited(self.schema), self.schema.digest)
         self._engine()
         rows = coded_rows(data, y, self.declared_, self.label_, self._scaled_numbers())
-        self.contradicting_rows_ = contradicting_rows(rows, determined_columns(self.declared_))
+        self.contradicting_rows_ = contradicting_rows(rows, self.declared_)
         return rows
 
     def _check_parameters(self) -> None:
@@ -378,12 +387,13 @@ def determined_columns(declared: Schema) -> tuple[tuple[str, str], ...]:
     return tuple(found.items())
 
 
-def contradicting_rows(rows: CodedRows, determined: Sequence[tuple[str, str]]) -> dict[str, int]:
+def contradicting_rows(rows: CodedRows, declared: Schema) -> dict[str, int]:
     """By column, in how many rows it is not what the column that determines it goes with most often. For the owner: a refusal would tell everybody."""
     found = {}
-    for name, by in determined:
-        counts = pd.DataFrame({"by": rows.codes[by], "own": rows.codes[name]}).value_counts()
-        found[name] = int(counts.sum() - counts.groupby(level="by").max().sum())
+    for name, by in determined_columns(declared):
+        shape = cell_count(declared.columns[by]), cell_count(declared.columns[name])
+        counts = combination_counts([rows.codes[by], rows.codes[name]], shape).reshape(shape)
+        found[name] = int(counts.sum() - counts.max(axis=1).sum())
     return found
 
 

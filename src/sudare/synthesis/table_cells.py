@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.array_types import Floats, Positions
+from sudare.array_types import Floats, Integers, Positions
 from sudare.errors import DataError, InvalidParameter
 from sudare.frames.row_reader import checked_rows
 from sudare.frames.rows import Arrays
@@ -28,6 +28,8 @@ Codes = NDArray[np.unsignedinteger[Any]]
 SCALED_STEP: Final = 2.0**-20
 # Counts beyond this are noise; differences of one row still show in sums of floats of this size.
 LARGEST_CELL: Final = 2**45
+# Rows that are looked at together.
+BLOCK_ROWS: Final = 2**18
 
 
 @dataclass(frozen=True)
@@ -52,18 +54,21 @@ class Layout:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CodedRows:
-    """Rows for their owner: a position for every column, numbers scaled to [0, 1] where wanted, and what was clipped."""
+    """Rows for their owner: a position for every column, numbers scaled to [0, 1] where wanted, and what was clipped.
+
+    Arrays of large tables lie in files: look at them a block at a time.
+    """
 
     codes: Mapping[str, Codes]
     scaled: Mapping[str, Floats]
     count: int
     clipped: Mapping[str, int]
 
-    def label(self, layout: Layout) -> NDArray[np.intp]:
+    def label(self, layout: Layout) -> Codes:
         """The class of every row."""
         if layout.label is None:
-            return np.zeros(self.count, dtype=np.intp)
-        return self.codes[layout.label].astype(np.intp)
+            return np.broadcast_to(np.uint8(0), self.count)
+        return self.codes[layout.label]
 
 
 def cell_count(column: Column) -> int:
@@ -103,10 +108,26 @@ def coded_rows(
                 cells.append(found.astype(cell_type(column)))
         return *cells, *numbers
 
-    rows = checked_rows(data, arrays_of, declared, in_memory=True)
+    rows = checked_rows(data, arrays_of, declared, read_once=True)
     arrays, names = rows.together(), [name for name in declared.columns if name in scaled]
     coded = dict(zip(declared.columns, arrays, strict=False))
     return CodedRows(coded, dict(zip(names, arrays[len(coded) :], strict=True)), rows.count, clipped)
+
+
+def row_blocks(count: int, rows: int = BLOCK_ROWS) -> Iterator[slice]:
+    """All rows from the first on, so many at a time."""
+    return (slice(start, start + rows) for start in range(0, count, rows))
+
+
+def combination_counts(codes: Sequence[NDArray[Any]], sizes: Sequence[int]) -> Integers:
+    """How many rows have each combination of the columns' cells, those of the last column next to each other."""
+    cells = math.prod(sizes)
+    counts = np.zeros(cells, dtype=np.int64)
+    # In blocks of no fewer rows than cells, so that adding their counts up takes no longer than counting.
+    for block in row_blocks(len(codes[0]), max(BLOCK_ROWS, cells)):
+        place = np.ravel_multi_index([column[block].astype(np.intp) for column in codes], tuple(sizes))
+        counts += np.bincount(place, minlength=cells)
+    return counts
 
 
 def number_cells(within: Floats, missing: NDArray[np.bool_], column: Number) -> Positions:
