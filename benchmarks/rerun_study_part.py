@@ -25,6 +25,7 @@ from sudare.papers.study import StudyResult, StudySettings, Tell, result_values
 MODULES: Final = {
     "000": "sudare.papers.p000_weak_learners",
     "001": "sudare.papers.p001_gibbs_posteriors",
+    "002": "sudare.papers.p002_networks",
     "003": "sudare.papers.p003_decentralised",
     "004": "sudare.papers.p004_reconstruction",
 }

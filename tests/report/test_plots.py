@@ -19,6 +19,7 @@ from sudare.report.plots import (
     Series,
     compared_bars,
     curves,
+    line_look,
     picture,
     rendered,
 )
@@ -103,3 +104,7 @@ def test_powers_of_ten_are_labelled_with_numbers() -> None:
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert "0.01" in labels
     assert not any("$" in label for label in labels)
+
+
+def test_no_two_of_twelve_lines_look_alike():
+    assert len({tuple(line_look(index, DAY).values()) for index in range(12)}) == 12

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -251,6 +251,12 @@ def interval_rows(
     return panel
 
 
+def line_look(index: int, theme: Theme) -> dict[str, Any]:
+    """Colour and markers of the line of that number. The seventh has the first one's colour again: its markers are others, and hollow."""
+    colour, marker = SERIES_COLOURS[index % 6], MARKERS[(index + index // 6) % 6]
+    return {"color": colour, "marker": marker, "mfc": colour if index < 6 else theme.paper}
+
+
 def curves(
     x: Sequence[float],
     series: Sequence[Series],
@@ -266,7 +272,6 @@ def curves(
     def panel(axes: Axes, theme: Theme) -> None:
         labels = list(dict.fromkeys(line.label for line in series if line.dashed))
         for index, line in enumerate(series):
-            colour, marker = SERIES_COLOURS[index % 6], MARKERS[index % 6]
             if line.dashed:
                 dash = DASHES[labels.index(line.label) % len(DASHES)]
                 axes.plot(
@@ -275,7 +280,7 @@ def curves(
             else:
                 errors = line.standard_errors
                 axes.errorbar(
-                    x, line.values, errors, color=colour, marker=marker, ms=4, lw=1.4, capsize=2, label=line.label
+                    x, line.values, errors, ms=4, lw=1.4, capsize=2, label=line.label, **line_look(index, theme)
                 )
         if logarithmic or logarithmic_x:
             axes.set_xscale("log")

@@ -25,20 +25,28 @@ ADULT_SHARE: Final = 2
 
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
-    """All sections."""
+    """All parts."""
+    found = {name: part(tell, settings) for name, part in PARTS.items()}
+    if settings.quick:
+        found |= {name: marked(found[name]) for name in MEASURED}
+    return StudyResult(
+        [table for part in found.values() for table in part.tables],
+        [figure for part in found.values() for figure in part.figures],
+    )
+
+
+def marked(part: StudyResult) -> StudyResult:
+    """The same, saying that it is of a quick run."""
+    short = "Quick run: fewer repetitions, 5,000 rows where it takes long, no Adult."
+    return StudyResult(
+        [replace(table, says=f"{short} {table.says}") for table in part.tables],
+        [replace(figure, differs=short) for figure in part.figures],
+    )
+
+
+def temperatures_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """How cold a posterior may be: computed, not sampled."""
     tell("inverse temperatures")
-    small = settings.repeats if settings.quick else SMALL_FACTOR * settings.repeats
-    computed = [logistic_table(), normal_table(), tail_table(), pure_table()]
-    cases = measured_cases(tell, 1 if settings.quick else None)
-    own = samplers.custom_times_table(tell, 5_000 if settings.quick else 50_000)
-    measured = [steps_table(cases), times_table(cases), own]
-    measured += [
-        other_losses_results.location_table(tell, small),
-        other_losses_results.ridge_table(tell, small),
-        other_losses_results.softmax_table(tell, small),
-    ]
-    draws = accuracy_part(tell, settings)
-    measured += draws.tables
     figures = [
         Figure(
             "§4.1: inverse temperatures",
@@ -51,17 +59,30 @@ def run(tell: Tell, settings: StudySettings) -> StudyResult:
             [steps_panel()],
         ),
     ]
-    drawn = draws.figures
-    if settings.quick:
-        short = "Quick run: fewer repetitions, 5,000 rows where it takes long, no Adult."
-        measured = [replace(table, says=f"{short} {table.says}") for table in measured]
-        drawn = [replace(figure, differs=short) for figure in drawn]
-    return StudyResult([*computed, *measured], [*figures, *drawn])
+    return StudyResult([logistic_table(), normal_table(), tail_table(), pure_table()], figures)
+
+
+def samplers_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """What sampling takes."""
+    cases = measured_cases(tell, 1 if settings.quick else None)
+    own = samplers.custom_times_table(tell, 5_000 if settings.quick else 50_000)
+    return StudyResult([steps_table(cases), times_table(cases), own], [])
+
+
+def other_losses_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """Losses beyond logistic ones."""
+    repeats = _small_repeats(settings)
+    tables = (
+        other_losses_results.location_table,
+        other_losses_results.ridge_table,
+        other_losses_results.softmax_table,
+    )
+    return StudyResult([table(tell, repeats) for table in tables], [])
 
 
 def accuracy_part(tell: Tell, settings: StudySettings) -> StudyResult:
     """One draw as a model: breast cancer and, unless quick, Adult."""
-    found = [breast_cancer(tell, settings.repeats if settings.quick else SMALL_FACTOR * settings.repeats)]
+    found = [breast_cancer(tell, _small_repeats(settings))]
     if not settings.quick:
         found.append(adult(tell, max(2, settings.repeats // ADULT_SHARE)))
     figure = Figure(
@@ -72,7 +93,18 @@ def accuracy_part(tell: Tell, settings: StudySettings) -> StudyResult:
     return StudyResult([accuracy_table(each) for each in found], [figure])
 
 
-PARTS: Final[Mapping[str, Callable[[Tell, StudySettings], StudyResult]]] = {"accuracy": accuracy_part}
+def _small_repeats(settings: StudySettings) -> int:
+    return settings.repeats if settings.quick else SMALL_FACTOR * settings.repeats
+
+
+PARTS: Final[Mapping[str, Callable[[Tell, StudySettings], StudyResult]]] = {
+    "temperatures": temperatures_part,
+    "samplers": samplers_part,
+    "other_losses": other_losses_part,
+    "accuracy": accuracy_part,
+}
+# What a quick run makes shorter.
+MEASURED: Final = ("samplers", "other_losses", "accuracy")
 
 STUDY: Final = Study(
     title="Gibbs posteriors: inverse temperatures (§4.1, §4.2), pure ε (Theorems 2, 3), samplers (§4.3), losses beyond the paper, and accuracy of one draw",

@@ -49,7 +49,7 @@ from sudare.papers.repetitions import Measurements
 from sudare.papers.study import Cell, Figure, ResultTable, Tell
 from sudare.privacy.accounting import decimal_up
 from sudare.privacy.noise import SeededNoise
-from sudare.report.plots import MARKERS, SERIES_COLOURS, Panel, Series, Theme, finished
+from sudare.report.plots import Panel, Series, Theme, finished, line_look
 from sudare.schema import encode
 
 PAPER_ACCURACY, PAPER_F_MEASURE = 0.85, 0.79
@@ -282,17 +282,8 @@ def _curves(
 
     def panel(axes: Axes, theme: Theme) -> None:
         for index, (places, line) in enumerate(lines):
-            colour, marker = SERIES_COLOURS[index % 6], MARKERS[index % 6]
-            axes.errorbar(
-                places,
-                line.values,
-                line.standard_errors,
-                color=colour,
-                marker=marker,
-                ms=4,
-                capsize=2,
-                label=line.label,
-            )
+            look = line_look(index, theme)
+            axes.errorbar(places, line.values, line.standard_errors, ms=4, capsize=2, label=line.label, **look)
         for style, (label, level) in zip(("--", ":"), levels.items(), strict=False):
             axes.axhline(level, color=theme.ink, linestyle=style, lw=1, label=label)
         axes.set_xscale("log")

@@ -37,14 +37,14 @@ from sudare.papers.p003_decentralised.graphs import cycle
 from sudare.papers.p003_decentralised.lossy_averaging_results import lost_messages_panel, lost_messages_table
 from sudare.papers.p003_decentralised.private_dictionary import private_results
 from sudare.papers.p003_decentralised.record_reconstruction import records_attack_table
-from sudare.papers.p003_decentralised.sum_costs import figure_1_9, figure_1_9_counts, sums_table
+from sudare.papers.p003_decentralised.sum_costs import MOST_MEMBERS, figure_1_9, figure_1_9_counts, sums_table
 from sudare.papers.study import Figure, Study, StudyResult, StudySettings, Tell
 from sudare.report.plots import Panel
 
 SEED: Final = 2021
 REPEATS: Final = 30
 PRUNINGS, FEW, FEWEST, TRAININGS = 20, 10, 5, 3
-_QUICK: Final = "Quick: two seeds of everything, five members at most under encryption with 256 bits."
+_QUICK: Final = f"Quick: two seeds of everything, {MOST_MEMBERS[256]} members at most under encryption with 256 bits."
 
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
