@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 import shutil
 import threading
 from dataclasses import replace
@@ -229,6 +230,32 @@ def test_approve_a_task_as_anybody_on_the_machine(place: str, tmp_path: Path) ->
     (member.folder / place).chmod(0o777)
     with pytest.raises(IdentityError, match="everybody on this machine"):
         node_of(Member.load(member.folder / "member.toml"), LocalHub())
+
+
+@pytest.mark.parametrize("place", ["state", "member.toml"])
+def test_put_another_state_or_member_file_in_the_place_of_a_members(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = clinic(tmp_path, MEAN)
+    member.state_folder.mkdir()
+
+    def begun() -> None:
+        node_of(Member.load(member.folder / "member.toml"), LocalHub())
+
+    member.folder.chmod(0o777)
+    with pytest.raises(IdentityError, match="everybody can replace it"):
+        begun()
+    member.folder.chmod(0o1777)
+    begun()
+    with monkeypatch.context() as another_user:
+        found = (member.folder / place).stat()
+        theirs = os.stat_result([*found[:4], os.geteuid() + 1, *found[5:]])
+        stat = Path.stat
+        another_user.setattr(
+            Path, "stat", lambda path, **options: theirs if path.name == place else stat(path, **options)
+        )
+        with pytest.raises(IdentityError, match="belongs to another user"):
+            begun()
 
 
 def polled(node: Node) -> str:
