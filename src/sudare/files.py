@@ -178,10 +178,10 @@ def remove_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def changed_by_one(path: Path) -> Iterator[None]:
-    """Wait until nobody else changes the file: reading, changing and writing it back then loses nobody's change."""
+def changed_by_one(path: Path, mode: int = SHARED_MODE) -> Iterator[None]:
+    """Wait until nobody else changes the file: reading, changing and writing it back then loses nobody's change. Whoever may open the lock can hold it."""
     try:
-        handle = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, SHARED_MODE)
+        handle = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, mode)
     except OSError as error:
         raise _unwritable(path, error) from None
     try:

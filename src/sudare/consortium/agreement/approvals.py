@@ -206,7 +206,7 @@ class Approvals:
     def held(self) -> Iterator[None]:
         """Wait until nobody decides, and let nobody decide meanwhile."""
         make_private_folder(self.folder)
-        with changed_by_one(self.folder / "decisions"):
+        with changed_by_one(self.folder / "decisions", PRIVATE_MODE):
             yield
 
     def schedule_state(self, agreement: Agreement, schedule: Schedule) -> Decision:
