@@ -67,17 +67,23 @@ def _check_private(status: os.stat_result, path: Path, what: str) -> None:
         raise IdentityError(
             f"{what} '{path.name}' is open to others (mode {mode:03o}).", f"Run: chmod 600 {shlex.quote(str(path))}"
         )
+    _check_irreplaceable(status, path, what)
+
+
+def _check_irreplaceable(status: os.stat_result, path: Path, what: str) -> None:
+    """Raise `IdentityError` where the file or folder is neither this user's nor root's, or everybody can put another in its place."""
+    right = "700" if stat.S_ISDIR(status.st_mode) else "600"
     if status.st_uid not in (_ROOT, os.geteuid()):
         raise IdentityError(
             f"{what} '{path.name}' belongs to another user, who can change it.",
-            f"Use a file of your own: copy it, then chmod 600 {shlex.quote(str(path))}",
+            f"Use one of your own: copy it, then chmod {right} {shlex.quote(str(path))}",
         )
     for folder in {*path.absolute().parents, *path.resolve().parents}:
         mode = stat.S_IMODE(folder.stat().st_mode)
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             raise IdentityError(
                 f"{what} '{path.name}' lies in '{folder}', where everybody can replace it (mode {mode:03o}).",
-                f"Run: chmod o-w {shlex.quote(str(folder))}; or keep it elsewhere, then chmod 600.",
+                f"Run: chmod o-w {shlex.quote(str(folder))}; or keep it elsewhere, then chmod {right}.",
             )
 
 
@@ -147,13 +153,15 @@ def make_private_folder(path: Path) -> None:
 
 
 def check_unshared(path: Path, what: str) -> None:
-    """Raise `IdentityError` where everybody on this machine may write: what decides for a member must be the member's."""
-    mode = stat.S_IMODE(path.stat().st_mode)
+    """Raise `IdentityError` where everybody on this machine may write, or put another in its place, or another user owns it: what decides for a member must be the member's."""
+    status = path.stat()
+    mode = stat.S_IMODE(status.st_mode)
     if mode & stat.S_IWOTH:
         raise IdentityError(
             f"{what} '{path}' can be changed by everybody on this machine (mode {mode:03o}).",
             f"Run: chmod o-w {shlex.quote(str(path))}; then look whether somebody did.",
         )
+    _check_irreplaceable(status, path, what)
 
 
 def new_private_folder(parent: Path | None, prefix: str) -> Path:
@@ -170,10 +178,10 @@ def remove_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def changed_by_one(path: Path) -> Iterator[None]:
-    """Wait until nobody else changes the file: reading, changing and writing it back then loses nobody's change."""
+def changed_by_one(path: Path, mode: int = SHARED_MODE) -> Iterator[None]:
+    """Wait until nobody else changes the file: reading, changing and writing it back then loses nobody's change. Whoever may open the lock can hold it."""
     try:
-        handle = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, SHARED_MODE)
+        handle = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, mode)
     except OSError as error:
         raise _unwritable(path, error) from None
     try:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from sudare.consortium import (
     Deadlines,
     DictionaryTask,
     Identity,
+    LearningTask,
     Member,
     MemberEntry,
     ModelsTask,
@@ -27,9 +30,13 @@ from sudare.consortium import (
     permit,
 )
 from sudare.consortium.network.message_dispatch import Envelope
+from sudare.consortium.node import Node
+from sudare.consortium.node_control_files import ask_running_node, states_of
+from sudare.consortium.tasks.task_account import TaskAccount
 from sudare.consortium.tasks.task_activities import activity_of
 from sudare.errors import AgreementError, IdentityError, NotApproved, ReleaseUntrusted, SudareError
-from sudare.privacy import Release
+from sudare.privacy import Guarantee, Release
+from sudare.privacy.accounting import pure_cost
 from sudare.privacy.release_file import parsed, written
 from tests.consortium.clinics import IDENTITIES, founded, node_of, patients, run_together
 from tests.consortium.local_transport import LocalHub
@@ -223,3 +230,95 @@ def test_approve_a_task_as_anybody_on_the_machine(place: str, tmp_path: Path) ->
     (member.folder / place).chmod(0o777)
     with pytest.raises(IdentityError, match="everybody on this machine"):
         node_of(Member.load(member.folder / "member.toml"), LocalHub())
+
+
+@pytest.mark.parametrize("place", ["state", "member.toml"])
+def test_put_another_state_or_member_file_in_the_place_of_a_members(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = clinic(tmp_path, MEAN)
+    member.state_folder.mkdir()
+
+    def begun() -> None:
+        node_of(Member.load(member.folder / "member.toml"), LocalHub())
+
+    member.folder.chmod(0o777)
+    with pytest.raises(IdentityError, match="everybody can replace it"):
+        begun()
+    member.folder.chmod(0o1777)
+    begun()
+    with monkeypatch.context() as another_user:
+        found = (member.folder / place).stat()
+        theirs = os.stat_result([*found[:4], os.geteuid() + 1, *found[5:]])
+        stat = Path.stat
+        another_user.setattr(
+            Path, "stat", lambda path, **options: theirs if path.name == place else stat(path, **options)
+        )
+        with pytest.raises(IdentityError, match="belongs to another user"):
+            begun()
+
+
+def polled(node: Node) -> str:
+    """The state of `risk` after another look at everything, once nothing is being prepared."""
+    for _ in range(2):
+        node._looked_at = float("-inf")
+        node._poll(stay=True)
+        run = node.task_runs["risk"]
+        if run.prepared is not None:
+            run.prepared.exception()
+    return run.state
+
+
+def denied(member: Member) -> None:
+    agreement = member.agreement()
+    Approvals(member.state_folder).decide(agreement, agreement.task("risk"), "denied", "not this month")
+
+
+RISK = LearningTask("risk", "one-sum", 1.0)
+
+
+def test_have_a_task_paid_for_that_was_denied_while_it_waited_for_others(tmp_path: Path) -> None:
+    member = founded(tmp_path, RISK)[0]
+    node = node_of(member, LocalHub())
+    node.ask("risk")
+    assert polled(node) == "running"
+    activity = node.task_runs["risk"].activity
+    denied(member)
+    assert polled(node) == "denied"
+    assert isinstance(activity.failure, NotApproved)
+    assert spent(member) == (0.0, 0.0)
+
+
+def test_have_a_task_paid_for_in_the_moment_of_its_denial(tmp_path: Path) -> None:
+    member = founded(tmp_path, RISK)[0]
+    permission = permit(member, member.agreement(), RISK)
+    steward = threading.Thread(target=denied, args=(member,))
+    with permission.undenied():
+        steward.start()
+        steward.join(0.2)
+        assert steward.is_alive(), "who denies waits for what is being entered"
+    steward.join()
+    account = TaskAccount(member.account(member.agreement()), permission, "run", False)
+    with pytest.raises(NotApproved, match="not this month"):
+        account.charge(Guarantee(1.0), pure_cost(1.0), "model")
+    with pytest.raises(NotApproved, match="not this month"):
+        account.disclose("sums", "members", 3)
+    assert [entry.kind for entry in account.entries()] == ["open"]
+
+
+def test_begin_a_task_again_that_its_member_has_cancelled(tmp_path: Path) -> None:
+    member = founded(tmp_path, RISK, approval=frozenset({"learning"}))[0]
+    first = node_of(member, LocalHub())
+    first.ask("risk")
+    assert polled(first) == "waits for the steward"
+    first._cancel("risk")
+    assert polled(first) == "failed"
+    later = node_of(member, LocalHub())
+    later.dispatcher._note_asked("north", "risk")
+    assert polled(later) == "failed"
+    assert states_of(member)["risk"]["ended_by"] == "cancel"
+    # Only who asks here takes it up, also where others ask at the same time.
+    last = node_of(member, LocalHub())
+    last.dispatcher._note_asked("north", "risk")
+    ask_running_node(member, "risk")
+    assert polled(last) == "waits for the steward"

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sudare.consortium import Approvals, LearningTask, Member
+from sudare.consortium import Agreement, Approvals, LearningTask, Member
+from sudare.consortium.agreement.amendments import Amendment, adopt_proposal, amended, history_folder, proposal_path
 from sudare.consortium.agreement.identity import Identity
-from sudare.consortium.agreement.signed_statements import Rotation
+from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements
+from sudare.consortium.agreement.taken_versions import take_version
 from sudare.consortium.member_report import (
     SignedReport,
     read_report,
     report_values,
     signed_report,
     signer_problem,
+    versions_before,
     write_report,
 )
 from sudare.consortium.member_report_page import report_page
+from sudare.consortium.report_comparison import compared
 from sudare.errors import AgreementError
 from sudare.report.html_page import page_html
 from tests.cli.conftest import invoked
-from tests.consortium.clinics import IDENTITIES, founded, node_of, run_together
+from tests.consortium.clinics import IDENTITIES, founded, node_of, patients, run_together
+from tests.consortium.documents import signed_by_all
 from tests.consortium.local_transport import LocalHub
 
 RISK = LearningTask("risk", "one-sum", 1.0)
@@ -52,7 +58,7 @@ def test_a_report_tells_what_was_agreed_run_revealed_paid_and_decided(members: l
     assert set(task["results"]) == {"release"}
     assert [(each["who"], each["reason"]) for each in found["decisions"]] == [("ann", "the board's wish")]
     assert found["ledger"] == vars(members[0].ledger().head())
-    assert found["left"]["epsilon"] == 9.0
+    assert found["accounts"]["east"]["left"]["epsilon"] == 9.0
     assert report_values(members[0], with_decisions=False)["decisions"] is None
 
 
@@ -89,6 +95,95 @@ def test_the_page_says_the_same_in_both_languages(members: list[Member]) -> None
         assert "the board&#39;s wish" in text
     assert "Who decided, and why" in english
     assert "Who decided, and why" not in japanese
+
+
+def adopted(path: Path, change: Amendment, keys: dict[str, Identity]) -> None:
+    """The next version, signed by these keys and put in place."""
+    following = amended(Agreement.load(path), Statements.load(path), change)
+    following.save(proposal_path(path))
+    signed_by_all(following, keys).save(proposal_path(path))
+    adopt_proposal(path)
+
+
+@pytest.fixture
+def later(members: list[Member], tmp_path: Path) -> list[Member]:
+    """The same clinics, in a copy of their folders."""
+    shutil.copytree(members[0].folder.parent, tmp_path / "clinics")
+    return [
+        replace(Member.load(tmp_path / "clinics" / each.name / "member.toml"), policy=each.policy) for each in members
+    ]
+
+
+def test_another_account_for_other_records_hides_nothing_that_was_paid_before(
+    members: list[Member], later: list[Member]
+) -> None:
+    before, north = (signed_report(report_values(each), IDENTITIES[each.name]) for each in members[:2])
+    patients(9, rows=5).to_csv(later[0].folder / "others.csv", index=False)
+    other = replace(later[0], account_name="east-2027", data=replace(later[0].data, source="others.csv"))
+    other.account(other.agreement())
+    values = report_values(other)
+    assert {name: each["left"]["epsilon"] for name, each in values["accounts"].items()} == {
+        "east": 9.0,
+        "east-2027": 10.0,
+    }
+    now = signed_report(values, IDENTITIES["east"])
+    assert compared(before, now).findings == compared(now, north).findings == []
+    (note,) = compared(now, north).notes
+    assert "east paid from 2 accounts" in note
+
+
+def test_results_of_an_earlier_version_are_compared_by_what_the_ledger_has(later: list[Member]) -> None:
+    adopted(later[0].agreement_path, Amendment(), IDENTITIES)
+    values = [report_values(member) for member in later[:2]]
+    assert [set(task["results"]) for task in values[0]["tasks"]] == [{"release"}, set()]
+    values[1]["tasks"][0]["results"]["release"] = "0" * 64
+    lie = compared(*(signed_report(each, IDENTITIES[each["member"]]) for each in values))
+    assert [each.about for each in lie.findings] == ["result"]
+
+
+def test_a_report_signed_before_a_rotation_and_by_one_that_has_left_counts_under_later_versions(
+    later: list[Member],
+) -> None:
+    path, old, new = later[0].agreement_path, IDENTITIES["east"], Identity.generated()
+    reports = [signed_report(report_values(member), IDENTITIES[member.name]) for member in later]
+    rotation = Rotation.made(old, new)
+    replace(Statements.load(path), rotations=(rotation,)).with_sum_keys(Agreement.load(path), "east", new).save(path)
+    adopted(path, Amendment(frozenset({"west"})), {"east": new, "north": IDENTITIES["north"]})
+    agreement, statements = Agreement.load(path), Statements.load(path)
+    earlier = list(versions_before(agreement, path))
+    assert agreement.member("east").key == new.public_key.hex()
+    assert [signer_problem(each, agreement, statements, earlier) for each in reports] == [None] * 3
+    assert "no member" in str(signer_problem(reports[2], agreement, statements))
+    stranger = signed_report(reports[0].values, Identity.generated())
+    as_another = signed_report(reports[0].values, IDENTITIES["north"])
+    for each in (stranger, as_another):
+        assert "not the one" in str(signer_problem(each, agreement, statements, earlier))
+    # A key that was revoked, or handed over twice, signs nothing that counts, whenever that was.
+    revocation = Revocation(old.public_key.hex(), "2026-01-01", "stolen").signed_by(old)
+    twice = (*statements.rotations, Rotation.made(old, Identity.generated()))
+    for known in (replace(statements, revocations=(revocation,)), replace(statements, rotations=twice)):
+        assert "not the one" in str(signer_problem(reports[0], agreement, known, earlier))
+
+
+def test_what_is_done_to_the_shared_history_is_not_in_the_report(later: list[Member]) -> None:
+    east = later[0]
+    take_version(east, east.agreement())
+    adopted(east.agreement_path, Amendment(), IDENTITIES)
+    take_version(east, east.agreement())
+    honest = report_values(east)
+    assert [each["signed"] for each in honest["agreements"]] == [["east", "north", "west"]] * 2
+    history = history_folder(east.agreement_path)
+    (statements,) = history.glob("*.statements")
+    statements.unlink()
+    assert report_values(east)["agreements"] == honest["agreements"]
+    assert statements.exists(), "it is put back"
+    statements.write_text("no statements [")
+    (history / "0001-other.toml").write_text(
+        Agreement.load(next(history.glob("*.toml"))).to_toml().replace("30.0", "31.0")
+    )
+    (history / "0002-none.toml").write_text("no agreement [")
+    east.agreement_path.with_suffix(".statements").unlink()
+    assert report_values(east)["agreements"] == honest["agreements"]
 
 
 def test_the_commands(members: list[Member], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -339,6 +339,15 @@ def test_health_tells_states_and_nothing_else(tmp_path: Path) -> None:
         assert set(facts) == states | {"dropped", "held_bytes", "relay_reached"}
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/results", timeout=10)
+        # As a browser asks that a foreign site has told its own name is this machine's.
+        for path in ("health", "metrics", "results"):
+            rebound = urllib.request.Request(
+                f"http://127.0.0.1:{endpoint.port}/{path}", headers={"Host": f"evil.example:{endpoint.port}"}
+            )
+            with pytest.raises(urllib.error.HTTPError, match="421"):
+                urllib.request.urlopen(rebound, timeout=10)
+        named = urllib.request.Request(f"http://127.0.0.1:{endpoint.port}/health", headers={"Host": "LOCALHOST:9999"})
+        assert urllib.request.urlopen(named, timeout=10).status == 200
     finally:
         endpoint.close()
 

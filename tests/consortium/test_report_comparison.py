@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from sudare.consortium import LearningTask, Member
+from sudare.consortium import Budget, LearningTask, Member, MemberEntry
+from sudare.consortium.agreement.amendments import Amendment, amended
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements
 from sudare.consortium.member_report import SignedReport, report_values, signed_report
 from sudare.consortium.report_comparison import Comparison, compared
 from sudare.errors import AgreementError
 from tests.consortium.clinics import IDENTITIES, NAMES, founded, node_of, run_together
+from tests.consortium.documents import signed_by_all
 from tests.consortium.local_transport import LocalHub
 
 RISK = LearningTask("risk", "one-sum", 1.0)
@@ -91,8 +94,9 @@ def test_a_report_from_before_a_task_is_told_to_be_one(reports: dict[str, Report
         ({"forged", "task"}, lambda values: values["tasks"][0].update(kind="census")),
         ({"entry"}, lambda values: values["tasks"][0]["entries"][0].update(kind="disclosure")),
         ({"form", "left"}, lambda values: values["tasks"].append(values["tasks"][0])),
-        ({"left"}, lambda values: values["left"].update(epsilon=9.5)),
-        ({"left"}, lambda values: values.update(budget=None)),
+        ({"left"}, lambda values: values["accounts"]["north"]["left"].update(epsilon=9.5)),
+        ({"left"}, lambda values: values.update(accounts={})),
+        ({"left"}, lambda values: values["tasks"][0]["entries"][0].update(account="another")),
         ({"ledger"}, lambda values: values["tasks"][0]["entries"][0].update(position=10**6)),
         ({"signer"}, lambda values: values.update(member="east")),
         ({"unverifiable"}, lambda values: values.update(format=1)),
@@ -107,7 +111,11 @@ def test_what_cannot_be_true_is_found(reports: dict[str, Report], about: set[str
 
 def test_a_budget_above_the_agreed_one_is_told(reports: dict[str, Report]) -> None:
     raised = edited(
-        reports["north"], lambda values: (values["budget"].update(epsilon="50"), values["left"].update(epsilon=49.0))
+        reports["north"],
+        lambda values: (
+            values["accounts"]["north"]["budget"].update(epsilon="50"),
+            values["accounts"]["north"]["left"].update(epsilon=49.0),
+        ),
     )
     found = comparison(reports["east"], raised)
     assert found.findings == []
@@ -183,7 +191,7 @@ def test_texts_that_cannot_be_read_and_reports_without_their_parts_are_refused(r
     for edit, text in (
         (lambda each: each.update(tasks=[{}]), "lacks parts"),
         (lambda each: each["agreements"][0].update(text="no TOML ["), "cannot be read"),
-        (lambda each: each.update(left="much"), "lacks parts"),
+        (lambda each: each["accounts"]["east"].update(left="much"), "lacks parts"),
     ):
         with pytest.raises(AgreementError, match=text):
             comparison(values, edited(values, edit))
@@ -198,3 +206,43 @@ def test_neither_report_alone_says_what_is_compared(reports: dict[str, Report]) 
     unpaid["agreements"][0]["all_must_stay"] = False
     assert abouts(ours, cheap) == {"task", "cost", "forged"}
     assert abouts(ours, unpaid) == {"entry", "forged"}
+
+
+def test_a_report_of_one_account_is_read_as_before(reports: dict[str, Report]) -> None:
+    """Of format 2: entries of the account that the member had then, without its name."""
+    earlier = edited(reports["north"], lambda values: values.update(format=2, **values.pop("accounts")["north"]))
+    for task in earlier["tasks"]:
+        for entry in task["entries"]:
+            del entry["account"]
+    assert comparison(earlier, reports["east"]) == ([], [])
+    earlier["left"]["epsilon"] = 9.5
+    assert abouts(earlier, reports["east"]) == {"left"}
+
+
+def test_a_member_that_left_and_one_that_joined_later_are_noted_and_not_accused(tmp_path: Path) -> None:
+    members = founded(tmp_path, RISK)
+    east, west, south = members[0], members[2], Identity.generated()
+    for member in (east, west):
+        member.account(member.agreement())
+    entry = MemberEntry("south", south.public_key.hex(), Budget(10.0, 1e-5))
+    following = amended(east.agreement(), east.statements(), Amendment(frozenset({"west"}))).with_member(entry)
+    path = tmp_path / "south" / "agreement.toml"
+    shutil.copytree(east.folder, path.parent)
+    following.save(path)
+    keys = {"east": IDENTITIES["east"], "north": IDENTITIES["north"], "south": south}
+    signed_by_all(following, keys).save(path)
+    joined = replace(east, name="south", folder=path.parent, agreement_path=path, state_folder=path.parent / "state")
+    of_west, of_south = signed(report_values(west)), signed_report(report_values(joined), south)
+    for pair in ((of_west, of_south), (of_south, of_west)):
+        found = compared(*pair)
+        assert found.findings == []
+        (note,) = found.notes
+        assert "in the report of west end before those in the report of south begin" in note
+    # The text of the next version says which one was before it.
+    (tmp_path / "others").mkdir()
+    other = founded(tmp_path / "others", replace(RISK, epsilon=2.0))[2]
+    other.account(other.agreement())
+    nothing = edited(of_west.values, lambda values: values.update(agreements=[], tasks=[]))
+    for values in (report_values(other), nothing):
+        for pair in ((signed(values), of_south), (of_south, signed(values))):
+            assert {each.about for each in compared(*pair).findings} == {"agreement"}

@@ -51,7 +51,7 @@ def deny(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Keep a task of the agreement, or the runs of a schedule that have not begun, from running at this member. What was charged stays charged."""
+    """Keep a task of the agreement, or the runs of a schedule, from running at this member; one that runs is stopped. What was charged stays charged."""
     _decide(task, "denied", reason, member, dry_run, as_json)
 
 

@@ -66,13 +66,14 @@ def compare(
 ) -> None:
     """What two reports cannot both say truly. Ends with exit code 86 if there is something, with 93 if a key is not the agreement's."""
     from sudare.consortium import Agreement, Statements
-    from sudare.consortium.member_report import read_report, signer_problem
+    from sudare.consortium.member_report import read_report, signer_problem, versions_before
     from sudare.consortium.report_comparison import compared
     from sudare.errors import IdentityError, StatementsContradict
 
     reports = [read_report(path) for path in (first, second)]
     if agreement is not None:
-        known = Agreement.load(agreement), Statements.load(agreement)
+        own = Agreement.load(agreement)
+        known = own, Statements.load(agreement), list(versions_before(own, agreement))
         for path, each in zip((first, second), reports, strict=True):
             problem = signer_problem(each, *known)
             if problem is not None:

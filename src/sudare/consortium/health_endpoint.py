@@ -12,12 +12,14 @@ from sudare.errors import NotConnected
 from sudare.report.prometheus import PROMETHEUS, Metric, prometheus_text
 
 LOOPBACK: Final = "127.0.0.1"
+# A foreign site can make a browser ask this machine under a name of its own: its Host header then tells.
+_OWN_NAMES: Final = (LOOPBACK, "localhost")
 Facts = Callable[[], Mapping[str, Any]]
 Metrics = Callable[[], Sequence[Metric]]
 
 
 class HealthEndpoint:
-    """GET /health on the loopback address: names, counts and states; and GET /metrics for Prometheus, where there are some. Anything else is answered with 404."""
+    """GET /health on the loopback address: names, counts and states; and GET /metrics for Prometheus, where there are some. Anything else is answered with 404, and who asks under another name than this machine's own with 421."""
 
     def __init__(self, port: int, facts: Facts, metrics: Metrics | None = None) -> None:
         """Port 0 takes a free one."""
@@ -48,13 +50,15 @@ def _handler(facts: Facts, metrics: Metrics | None) -> type[BaseHTTPRequestHandl
         timeout = 10
 
         def do_GET(self) -> None:
-            is_counted = self.path == "/metrics" and metrics is not None
-            is_found = self.path == "/health" or is_counted
+            host = self.headers.get("Host")
+            is_ours = host is None or host.lower().rsplit(":", 1)[0] in _OWN_NAMES
+            is_counted = is_ours and self.path == "/metrics" and metrics is not None
+            is_found = is_ours and (self.path == "/health" or is_counted)
             if is_counted and metrics is not None:
                 content = prometheus_text(metrics()).encode()
             else:
                 content = json.dumps(dict(facts()) if is_found else {"error": "not here"}).encode()
-            self.send_response(200 if is_found else 404)
+            self.send_response(200 if is_found else 404 if is_ours else 421)
             self.send_header("Content-Type", PROMETHEUS if is_counted else "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()

@@ -6,30 +6,40 @@ whoever reads it can work out what it says about them.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from sudare.consortium.agreement.agreement import Agreement
-from sudare.consortium.agreement.amendments import versions
+from sudare.consortium.agreement.agreement import Agreement, differences
+from sudare.consortium.agreement.amendments import history_folder
 from sudare.consortium.agreement.approvals import Approvals
 from sudare.consortium.agreement.identity import Identity, verifies
 from sudare.consortium.agreement.member_settings import Member
-from sudare.consortium.agreement.signed_statements import SignatureStatus, Statements, keys_of, now
-from sudare.consortium.agreement.taken_versions import restored_history
+from sudare.consortium.agreement.signed_statements import (
+    KnownKeys,
+    SignatureStatus,
+    Statements,
+    keys_of,
+    now,
+    signature_status,
+)
+from sudare.consortium.agreement.taken_versions import restored_history, versions_up_to
 from sudare.consortium.tasks.definitions import Task
 from sudare.consortium.tasks.task_account import entries_of, mark_of
 from sudare.dictionary.member_model_file import read_document
-from sudare.errors import AgreementError
+from sudare.errors import AgreementError, SudareError
 from sudare.files import write_new
 from sudare.parsing import NotParsed, bounded_bytes, parsed_json
-from sudare.privacy.accounting import Budget
+from sudare.privacy.account_balance import AccountState
 from sudare.privacy.ledger_chain import Entry, canonical_json
 
-FORMAT: Final = 2
-# Reports of format 1 have no texts of agreements and signatures.
-_READABLE: Final = (1, FORMAT)
+FORMAT: Final = 3
+# Reports of format 1 have no texts of agreements and signatures; of format 2, entries and budget of one account.
+_READABLE: Final = (1, 2, FORMAT)
 _PURPOSE: Final = "consortium report"
 _REQUIRED: Final = {"format": int, "member": str, "made_at": str, "agreements": list, "tasks": list, "ledger": dict}
 
@@ -37,17 +47,19 @@ _REQUIRED: Final = {"format": int, "member": str, "made_at": str, "agreements": 
 def report_values(own: Member, *, with_decisions: bool = True) -> dict[str, Any]:
     """The report of a member, unsigned. Without decisions it is for other members: why a steward decided stays in its house. Raise as a ledger that is not intact does.
 
-    Versions of the agreement that the member has taken and the history lacks are put back first.
+    Versions of the agreement that the member has taken and the history lacks are put back first. Entries are those of all accounts that tasks were paid
+    from: a member may have named another one for other records.
     """
     ledger = own.ledger(create=False)
-    head = ledger.verify([])
-    entries = [entry for entry in ledger.entries() if entry.account == own.account_name]
-    restored_history(own, own.agreement())
-    listed = versions(own.agreement_path)
-    left = budget = None
-    if own.account_name in {account.name for account in ledger.accounts()}:
-        state = ledger.account(own.account_name).state()
-        left, budget = state.amount_left()._asdict(), budget_values(state.terms.budget)
+    head, entries, agreement = ledger.verify([]), list(ledger.entries()), own.agreement()
+    restored_history(own, agreement)
+    listed = versions_up_to(own, agreement)
+    tasks = [
+        _task_values(own, version, task, entries, is_present=version is agreement)
+        for version, _ in listed
+        for task in version.tasks
+    ]
+    paying = {own.account_name, *(entry["account"] for each in tasks for entry in each["entries"])}
     decisions = [each.to_dict() for each in Approvals(own.state_folder).history()] if with_decisions else None
     return {
         "format": FORMAT,
@@ -55,22 +67,19 @@ def report_values(own: Member, *, with_decisions: bool = True) -> dict[str, Any]
         "made_at": now(),
         "agreements": [
             {
-                **agreement_values(each.agreement, each.status),
-                "changed": list(each.changed),
-                "text": each.agreement.to_toml(),
-                "statements": each.statements.to_toml(),
+                **agreement_values(version, signature_status(version, statements)),
+                "changed": [] if before is None else list(differences(before[0], version)),
+                "text": version.to_toml(),
+                "statements": statements.to_toml(),
             }
-            for each in listed
+            for before, (version, statements) in zip([None, *listed[:-1]], listed, strict=True)
         ],
-        "tasks": [
-            _task_values(own, each.agreement, task, entries, is_present=each is listed[-1])
-            for each in listed
-            for task in each.agreement.tasks
-        ],
+        "tasks": tasks,
         "decisions": decisions,
         "ledger": dict(vars(head)),
-        "budget": budget,
-        "left": left,
+        "accounts": {
+            account.name: account_values(account.state()) for account in ledger.accounts() if account.name in paying
+        },
     }
 
 
@@ -98,9 +107,10 @@ def agreed_values(agreement: Agreement, task: Task) -> dict[str, Any]:
     }
 
 
-def budget_values(budget: Budget) -> dict[str, str]:
-    """An account's budget, with exact values as text."""
-    return {name: str(value) for name, value in vars(budget).items()}
+def account_values(state: AccountState) -> dict[str, Any]:
+    """An account's budget, with exact values as text, and what is left of it."""
+    budget = {name: str(value) for name, value in vars(state.terms.budget).items()}
+    return {"budget": budget, "left": state.amount_left()._asdict()}
 
 
 def _task_values(
@@ -115,6 +125,7 @@ def _task_values(
         "entries": [
             {
                 "position": entry.position,
+                "account": entry.account,
                 "hash": entry.hash,
                 "time": entry.time,
                 "kind": entry.kind,
@@ -126,21 +137,21 @@ def _task_values(
             for entry in entered
         ],
         "finished_at": released[-1].time if released else None,
-        "results": _held_alike(own, task, contents) if is_present and entered else {},
+        "results": _held_alike(own, task, contents, is_present=is_present) if entered else {},
     }
 
 
-def _held_alike(own: Member, task: Task, contents: list[str]) -> dict[str, str]:
-    """Digests of what every member of a task holds alike, by name; empty before its end."""
+def _held_alike(own: Member, task: Task, contents: list[str], *, is_present: bool) -> dict[str, str]:
+    """Digests of what every member of a task holds alike, by name; empty before its end. Of earlier versions those that the ledger has: their files were set aside."""
     folder = own.results_folder(task.name)
     if task.has_sums:
         found = {"release": contents[-1]} if contents else {}
         document = folder / "dictionary.json"
-        if document.is_file():
+        if is_present and document.is_file():
             patterns = json.dumps(dict(read_document(document))["patterns"], sort_keys=True)
             found["patterns"] = hashlib.sha256(patterns.encode()).hexdigest()
         return found
-    files = (path for path in sorted(folder.glob("*.sudare")) if path.stem != "own")
+    files = (path for path in sorted(folder.glob("*.sudare")) if is_present and path.stem != "own")
     return {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
@@ -187,13 +198,44 @@ def read_report(path: Path) -> SignedReport:
     return SignedReport(values, key, signature)
 
 
-def signer_problem(report: SignedReport, agreement: Agreement, statements: Statements) -> str | None:
+def signer_problem(
+    report: SignedReport, agreement: Agreement, statements: Statements, earlier: Iterable[Agreement] = ()
+) -> str | None:
     """Why a report does not count as that member's under the agreement; None where it does.
 
-    A key that the member has handed over since counts: the report may be older than that.
+    A key that the member has handed over since counts: the report may be older than that. A member that has left counts by the last of the `earlier`
+    versions that names it.
     """
     name = str(report.values["member"])
-    known = keys_of(agreement, statements).get(name)
-    if known is None or known.is_lost:
+    named = next((each for each in (agreement, *earlier) if name in each.member_names), None)
+    known = None if named is None else keys_of(named, statements)[name]
+    if named is None or known is None or known.is_lost:
         return f"{name} is no member of the agreement, or its key was revoked"
-    return None if report.public_key in known.ever else f"the key is not the one that stands for {name}"
+    before = _keys_from(named, statements, name, report.public_key)
+    has_become_theirs = before is not None and not before.is_lost and named.member(name).key in before.ever
+    if report.public_key in known.ever or has_become_theirs:
+        return None
+    return f"the key is not the one that stands for {name}"
+
+
+def _keys_from(agreement: Agreement, statements: Statements, name: str, key: str) -> KnownKeys | None:
+    """The keys that would stand for a member if this one were named in the agreement; None where it cannot be, or was never handed over."""
+    if key not in {each.old for each in statements.rotations}:
+        return None
+    members = tuple(replace(each, key=key) if each.name == name else each for each in agreement.members)
+    try:
+        return keys_of(replace(agreement, members=members), statements)[name]
+    except SudareError:
+        return None
+
+
+def versions_before(agreement: Agreement, agreement_path: Path) -> Iterator[Agreement]:
+    """The versions before this one in its history, the last first: each is the text whose hash the next one names."""
+    by_digest = {}
+    for path in history_folder(agreement_path).glob("*.toml"):
+        with contextlib.suppress(SudareError):
+            found = Agreement.load(path)
+            by_digest[found.digest] = found
+    while (before := by_digest.get(agreement.previous or "")) is not None:
+        yield before
+        agreement = before

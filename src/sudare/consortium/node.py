@@ -217,12 +217,12 @@ class Node:
         self._check_statements()
         self.peers.look(now)
         self.warnings.look(now)
+        self._take_requests()
         wanted = self.dispatcher.wanted(self.agreement.member_names)
         for name in wanted & {task.name for task in self.agreement.tasks}:
             # Whoever asks: a run's day was agreed on, and so was that it is of the records of that day.
-            if self.agreement.time_of(name, self.today()) != "early":
-                self._add_run(name)
-        self._take_requests()
+            if name not in self.task_runs and self.agreement.time_of(name, self.today()) != "early":
+                self._join(name)
         if stay:
             self._ask_for_scheduled()
         for run in self.task_runs.values():
@@ -233,6 +233,15 @@ class Node:
         if self.renewed_for is not None:
             return True
         return not stay and bool(self.task_runs) and all(each.is_over for each in self.task_runs.values())
+
+    def _join(self, name: str) -> None:
+        """Take up a task that others ask for. One that was cancelled here in an earlier life of this node is not: only who asks here takes it up again."""
+        told = states_of(self.member, self.agreement.digest).get(name, {})
+        self._add_run(name)
+        if told.get("ended_by") == "cancel" and told["state"] != "finished":
+            run = self.task_runs[name]
+            run.ended_by = "cancel"
+            self._fail(run, _cancelled(name))
 
     def _add_run(self, name: str) -> None:
         if name not in self.task_runs and name in {task.name for task in self.agreement.tasks}:
@@ -250,6 +259,8 @@ class Node:
             if run.state in WAITING:
                 if self._revocation is None:
                     self._ask_steward(run)
+            elif run.state in ("preparing", "running") and self._is_denied(run):
+                pass
             elif run.state == "preparing" and run.prepared is not None and run.prepared.done():
                 self._start(run, run.prepared.result(), now)
             elif run.state == "running":
@@ -303,6 +314,25 @@ class Node:
         run.state, run.error = "denied", error
         self.log.write("task-denied", task=run.task.name)
         self._refuse_task(run)
+
+    def _is_denied(self, run: TaskRun) -> bool:
+        """Whether the steward has denied a task since it was begun: then it is stopped. What it has cost stays spent."""
+        from sudare.consortium.agreement.approvals import Approvals
+
+        if run.activity is not None and run.activity.finished:
+            # All members have what came of it.
+            return False
+        try:
+            Approvals(self.member.state_folder).undenied_state(self.agreement, run.task)
+        except SudareError as error:
+            if run.activity is not None:
+                run.activity.stop(error)
+            if not isinstance(error, NotApproved):
+                raise
+            self.tell(f"task '{run.task.name}' stopped: {type(error).__name__}: {error}")
+            self._deny(run, error)
+            return True
+        return False
 
     def _start(self, run: TaskRun, activity: Activity, now: float) -> None:
         if self._revocation is not None:
@@ -506,17 +536,14 @@ class Node:
 
     def _cancel(self, name: str) -> None:
         """End a task here, and tell the others that it was stopped. What it has cost stays spent; asked for again, it goes on."""
-        run, error = (
-            self.task_runs.get(name),
-            TaskStopped(f"Task '{name}' was cancelled here.", "Run it again to go on."),
-        )
+        run = self.task_runs.get(name)
         if run is None or run.is_over:
             return
         run.ended_by = "cancel"
         if run.activity is not None:
-            run.activity.stop(error)
+            run.activity.stop(_cancelled(name))
         else:
-            self._fail(run, error)
+            self._fail(run, _cancelled(name))
 
     def _ask_for_scheduled(self) -> None:
         """Take up the runs of schedules whose time is now, once a day and life; those that are done are left."""
@@ -583,3 +610,7 @@ class Node:
             self._unwritten.add(what)
         else:
             self._unwritten.discard(what)
+
+
+def _cancelled(task: str) -> TaskStopped:
+    return TaskStopped(f"Task '{task}' was cancelled here.", "Run it again to go on.")

@@ -56,7 +56,7 @@ class Notifier:
 
 
 def run_command(settings: NotifySettings, member: str, event: str, fields: Values) -> bool:
-    """Whether the command ended well in time. One that does not is killed, with all that it has started."""
+    """Whether the command ended well in time. One that does not is killed, with what it has started in its process group; a child that has begun a session of its own is not."""
     values = {"member": member, "event": event, **fields}
     environment = {name: os.environ[name] for name in _HANDED_ON if name in os.environ}
     environment |= {f"SUDARE_{name.upper()}": str(value) for name, value in values.items()}

@@ -72,7 +72,7 @@ class PeerWatch:
             self.tell(f"a message was dropped because of a fault in sudare, please report: {place}")
 
     def _look_at_keys(self) -> None:
-        """Say once who speaks another version, and with whose key two processes speak."""
+        """Say once who speaks another version, and with whose key two processes seem to speak."""
         session = self.dispatcher.session
         found = dict.fromkeys(session.other_versions().values(), "")
         found |= {_doubled_text(name): name for name in session.doubled()}
@@ -85,7 +85,7 @@ class PeerWatch:
 
 
 def _doubled_text(name: str) -> str:
-    return f"two nodes speak with the key of '{name}', and this one hears the newer: let '{name}' stop one of them; if it runs only one, somebody else has its key (sudare key revoke)"
+    return f"words of two nodes come with the key of '{name}', and this one hears the newer: ask '{name}' whether it runs two, and let it stop one. After a restart a relay may pass on old words of the node that ended; if neither is so, somebody else has its key (sudare key revoke)"
 
 
 def _doubled_here_text() -> str:

@@ -18,6 +18,8 @@ from sudare.errors import AgreementError, SudareError
 from sudare.privacy.account_balance import amount_left
 from sudare.privacy.accounting import Budget, Cost, Spent, exact, rational
 
+# Since this one reports have the texts of agreements and signatures.
+_WITH_TEXTS: Final = 2
 _UNREADABLE: Final = (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, LookupError)
 _Values = Mapping[str, Any]
 
@@ -52,8 +54,12 @@ class _Read:
         return str(self.values["member"])
 
     @property
-    def latest(self) -> tuple[Agreement, Statements] | None:
-        return max(self.versions.values(), key=lambda each: each[0].version, default=None)
+    def latest(self) -> Agreement | None:
+        return max((each for each, _ in self.versions.values()), key=lambda each: each.version, default=None)
+
+    @property
+    def first(self) -> Agreement | None:
+        return min((each for each, _ in self.versions.values()), key=lambda each: each.version, default=None)
 
 
 def compared(first: SignedReport, second: SignedReport) -> Comparison:
@@ -80,7 +86,7 @@ def compared(first: SignedReport, second: SignedReport) -> Comparison:
 
 
 def _read(report: SignedReport) -> _Read:
-    listed = report.values["agreements"] if report.values["format"] == FORMAT else []
+    listed = report.values["agreements"] if report.values["format"] >= _WITH_TEXTS else []
     found = {}
     for each in listed:
         try:
@@ -100,7 +106,7 @@ def _about_itself(one: _Read) -> Iterator[Finding]:
     digests = [each["digest"] for each in values["agreements"]]
     if len(set(tasks)) < len(tasks) or len(set(digests)) < len(digests):
         yield Finding("form", f"the report of {who} lists a task or an agreement twice")
-    if values["format"] != FORMAT:
+    if values["format"] < _WITH_TEXTS:
         yield Finding(
             "unverifiable",
             f"the report of {who} is of an earlier form, without the texts of agreements and signatures: what it says of them cannot be checked; ask for a new one",
@@ -112,7 +118,7 @@ def _about_itself(one: _Read) -> Iterator[Finding]:
         yield Finding("ledger", f"the report of {who} lists an entry beyond the end of its ledger")
     yield from _about_left(values)
     latest = one.latest
-    problem = None if latest is None else signer_problem(one.report, *latest)
+    problem = None if latest is None else signer_problem(one.report, *one.versions[latest.digest])
     if problem is not None:
         yield Finding("signer", f"the report of {who} counts for nobody: {problem}")
 
@@ -147,17 +153,26 @@ def _about_left(values: _Values) -> Iterator[Finding]:
     """Charges that cost less than they promise, and a budget of which more is left than they leave."""
     who = values["member"]
     charges = [entry for each in values["tasks"] for entry in each["entries"] if entry["kind"] == "charge"]
-    costs = [Cost.from_dict(entry["cost"]) for entry in charges]
-    for entry, cost in zip(charges, costs, strict=True):
+    paid: dict[str | None, list[Cost]] = {}
+    for entry in charges:
+        cost = Cost.from_dict(entry["cost"])
+        paid.setdefault(entry.get("account"), []).append(cost)
         if cost.epsilon < exact(entry["guarantee"]["epsilon"]) or cost.delta < exact(entry["guarantee"]["delta"]):
             yield Finding("cost", f"entry {entry['position']} of {who} costs less than what it promises")
-    if values["budget"] is None or values["left"] is None:
-        if charges or values["left"] is not None:
-            yield Finding("left", f"the report of {who} has charges and no budget")
-        return
-    most = amount_left(_budget_of(values["budget"]), Spent.of(costs))
-    if values["left"]["epsilon"] > most.epsilon or values["left"]["delta"] > most.delta:
-        yield Finding("left", f"by its own entries {who} has less left than its report says")
+    accounts = _accounts(values)
+    if not paid.keys() <= accounts.keys():
+        yield Finding("left", f"the report of {who} has charges and no budget")
+    for name, (budget, left) in accounts.items():
+        most = amount_left(budget, Spent.of(paid.get(name, [])))
+        if left["epsilon"] > most.epsilon or left["delta"] > most.delta:
+            yield Finding("left", f"by its own entries {who} has less left than its report says")
+
+
+def _accounts(values: _Values) -> dict[str | None, tuple[Budget, _Values]]:
+    """Budget, and what is left of it, by account. Before there were several, entries named none."""
+    if values["format"] < FORMAT:
+        return {None: (_budget_of(values["budget"]), values["left"])} if values["budget"] is not None else {}
+    return {name: (_budget_of(each["budget"]), each["left"]) for name, each in values["accounts"].items()}
 
 
 def _budget_of(values: _Values) -> Budget:
@@ -184,11 +199,22 @@ def _about_omissions(one: _Values, other: _Values) -> Iterator[Finding]:
 def _about_agreements(one: _Read, other: _Read) -> Iterator[Finding]:
     """Texts that differ, and statements that cannot both be true: signatures are only ever added, so that whoever has fewer may just be earlier."""
     theirs = {(each["name"], each["version"]): each["digest"] for each in other.values["agreements"]}
-    if not any((each["name"], each["version"]) in theirs for each in one.values["agreements"]):
+    shared = any((each["name"], each["version"]) in theirs for each in one.values["agreements"])
+    if not (shared or _ends_before(one.values, other.values) or _ends_before(other.values, one.values)):
         yield Finding("agreement", "they have no agreement in common, so that nothing could be compared")
     for ours in one.values["agreements"]:
         if theirs.get((ours["name"], ours["version"]), ours["digest"]) != ours["digest"]:
             yield Finding("agreement", f"they hold different texts of version {ours['version']} of {ours['name']}")
+    for last, first in ((one.latest, other.first), (other.latest, one.first)):
+        # Where one's versions end with the one before the other's first, that one names it.
+        if (
+            last
+            and first
+            and last.name == first.name
+            and first.version == last.version + 1
+            and first.previous != last.digest
+        ):
+            yield Finding("agreement", f"they hold different texts of version {last.version} of {last.name}")
     for digest in one.versions.keys() & other.versions.keys():
         agreement, statements = one.versions[digest]
         known = statements, other.versions[digest][1]
@@ -199,6 +225,13 @@ def _about_agreements(one: _Read, other: _Read) -> Iterator[Finding]:
         )
         for name in sorted(set(signature_status(agreement, together).revoked) - lost[0] - lost[1]):
             yield Finding("key", f"the key of {name} was handed over to different keys, or to another's")
+
+
+def _ends_before(one: _Values, other: _Values) -> bool:
+    """Whether all versions in one report are earlier than all in the other: a member has left before another joined, or one report is much older."""
+    names = {each["name"] for values in (one, other) for each in values["agreements"]}
+    ours, theirs = ([each["version"] for each in values["agreements"]] for values in (one, other))
+    return len(names) == 1 and bool(ours) and bool(theirs) and max(ours) < min(theirs)
 
 
 def _about_tasks(first: _Values, second: _Values) -> Iterator[Finding]:
@@ -297,14 +330,19 @@ def _open_questions(one: _Read, other: _Read) -> Iterator[str]:
             continue
         if _is_before_end(values, task, other.values):
             yield f"{ours['task']}: by its date the report of {who} was made before the end of this task; ask for a later one"
-    latest = one.latest
-    if latest is None:
+    if _ends_before(values, other.values):
+        yield f"the versions of the agreement in the report of {who} end before those in the report of {other.member} begin, so that nothing of the two could be compared"
+    agreement = one.latest
+    if agreement is None:
         return
-    agreement, statements = latest
+    _, statements = one.versions[agreement.digest]
     current = signature_status(agreement, statements).keys.get(who)
     if current is not None and current.hex() != one.report.public_key:
         yield f"the report of {who} is signed with an earlier key of it"
-    if values["budget"] is not None and who in agreement.member_names:
-        agreed, has = agreement.member(who).budget, _budget_of(values["budget"])
-        if has.epsilon > exact(agreed.epsilon) or has.delta > exact(agreed.delta):
+    accounts = _accounts(values)
+    if len(accounts) > 1:
+        yield f"{who} paid from {len(accounts)} accounts: what a person is promised holds for the records of each alone"
+    if who in agreement.member_names:
+        agreed = agreement.member(who).budget
+        if any(has.epsilon > exact(agreed.epsilon) or has.delta > exact(agreed.delta) for has, _ in accounts.values()):
             yield f"the account of {who} has a larger budget than version {agreement.version} of the agreement gives it"

@@ -291,6 +291,30 @@ def test_late_words_of_a_process_that_has_ended_are_no_second_one() -> None:
     assert first.name in second.present(5.0, 3.0)
 
 
+def test_words_that_a_relay_kept_back_cut_nobody_off_and_accuse_nobody_at_the_node_itself() -> None:
+    """To others they look like a second node, which they say as a suspicion; they go on hearing the one that runs, and that one is told nothing."""
+    hub = Hub(3, 1.0)
+    for number in range(8):
+        hub.step(number * 0.01)
+    first, second, _ = hub.sessions.values()
+    kept = [said for at in range(1, 12) if (said := first.announcement_due(float(at))) is not None]
+    restarted = Session(first.name, first._identity, first.publics, first.pins)
+    hub.running[first.name] = restarted
+    for number in range(8):
+        hub.step(12.0 + 0.1 * number)
+    for at in range(13, 13 + len(kept)):
+        for said in (restarted.announcement_due(float(at)), kept[at - 13]):
+            if said is not None:
+                second.receive(Packet(first.name, said.content), float(at))
+        for packet in second.due(float(at)):
+            if packet.sender == first.name:
+                restarted.receive(Packet(second.name, packet.content), float(at))
+    assert second.doubled() == {first.name}, "nobody can tell by announcements alone"
+    assert first.name in second.present(float(at), 3.0)
+    assert second._peers[first.name].channel.incarnation == restarted._incarnation
+    assert restarted.reporters_of_our_double() == set()
+
+
 def test_an_announcement_in_anothers_name_changes_nothing_and_is_refused_once_each() -> None:
     """A relay sees lives and numbers. It can neither speak for a member nor make others believe that the member was refused."""
     first, second = met()

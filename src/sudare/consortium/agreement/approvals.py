@@ -10,11 +10,13 @@ A schedule can be decided as a whole: that counts for each of its runs about whi
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -28,7 +30,7 @@ from sudare.consortium.tasks.definitions import DictionaryTask, Task
 from sudare.consortium.tasks.task_account import Permission, entries_of, mark_of, names_of_tasks, run_already
 from sudare.consortium.tasks.task_costs import cost_at, entries_at
 from sudare.errors import ConsortiumError, InvalidParameter, NotApproved
-from sudare.files import PRIVATE_MODE, make_private_folder, read_text, write_new
+from sudare.files import PRIVATE_MODE, changed_by_one, make_private_folder, read_text, write_new
 from sudare.privacy.account_balance import Amount
 from sudare.privacy.guarantee import readable_up
 from sudare.privacy.ledger_chain import canonical_json
@@ -75,13 +77,8 @@ def permit(member: Member, agreement: Agreement, task: Task) -> Permission:
     is entered as a request.
     """
     needed, approvals = required(member, task), Approvals(member.state_folder)
-    found = approvals.state(agreement, task)
     # A denial counts also where the policy asks for no approval: whoever entered it wants the task not to run.
-    if found.state == "denied":
-        raise NotApproved(
-            f"The steward denied task '{task.name}' ({found.reason}).",
-            "Ask the steward; `sudare approve` takes it back.",
-        )
+    found = approvals.undenied_state(agreement, task)
     if needed and found.state == "pending":
         raise _waiting(task)
     if is_used(member, agreement, task):
@@ -99,7 +96,17 @@ def permit(member: Member, agreement: Agreement, task: Task) -> Permission:
         raise _waiting(task)
     if needed:
         _check_approved(found, task, cost)
-    return Permission(task.name, mark_of(agreement, task.name), *cost)
+    undenied = partial(_held_undenied, member.state_folder, agreement, task)
+    return Permission(task.name, mark_of(agreement, task.name), *cost, undenied)
+
+
+@contextlib.contextmanager
+def _held_undenied(state_folder: Path, agreement: Agreement, task: Task) -> Iterator[None]:
+    """Let nobody decide meanwhile. Raise `NotApproved` where the task was denied: whoever has denied it never sees it paid for afterwards."""
+    approvals = Approvals(state_folder)
+    with approvals.held():
+        approvals.undenied_state(agreement, task)
+        yield
 
 
 def exceeded_bound(policy: Policy, cost: Amount) -> str | None:
@@ -185,6 +192,23 @@ class Approvals:
         of_schedule = self._newest(agreement, schedule)
         return found if of_schedule.state == "none" else replace(of_schedule, task=task.name, task_digest=task.digest)
 
+    def undenied_state(self, agreement: Agreement, task: Task) -> Decision:
+        """The same. Raise `NotApproved` where it is a denial."""
+        found = self.state(agreement, task)
+        if found.state == "denied":
+            raise NotApproved(
+                f"The steward denied task '{task.name}' ({found.reason}).",
+                "Ask the steward; `sudare approve` takes it back.",
+            )
+        return found
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Wait until nobody decides, and let nobody decide meanwhile."""
+        make_private_folder(self.folder)
+        with changed_by_one(self.folder / "decisions", PRIVATE_MODE):
+            yield
+
     def schedule_state(self, agreement: Agreement, schedule: Schedule) -> Decision:
         """The newest decision about a whole schedule, else "none"."""
         return self._newest(agreement, schedule)
@@ -215,7 +239,8 @@ class Approvals:
         """Enter the steward's decision; a later one takes its place, and both stay. `cost` is what is approved at most, for one run."""
         if verdict == "denied" and not reason.strip():
             raise InvalidParameter("A denial needs a reason.", "Say why in a sentence; it stays with this member.")
-        return self._enter(agreement, task, verdict, who or _user(), reason, cost)
+        with self.held():
+            return self._enter(agreement, task, verdict, who or _user(), reason, cost)
 
     def history(self) -> list[Decision]:
         """All events of all agreements, oldest first within a task."""

@@ -16,8 +16,8 @@ from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.amendments import carried, check_follows, history_folder, keep_version
 from sudare.consortium.agreement.document_fields import hexadecimal, parsed_json, whole
 from sudare.consortium.agreement.member_settings import Member
-from sudare.consortium.agreement.signed_statements import Statements, signature_status
-from sudare.errors import AgreementError, SudareError
+from sudare.consortium.agreement.signed_statements import Statements, signature_status, statements_path
+from sudare.errors import AgreementError, IdentityError, SudareError
 from sudare.files import PRIVATE_MODE, make_private_folder, read_text, write_atomically
 
 _MEMORY: Final = "agreement.json"
@@ -64,6 +64,23 @@ def version_digests(member: Member, agreement: Agreement) -> frozenset[str]:
     """The digests of all versions of this consortium's agreement that this member knows; of the one before each also where its text is gone."""
     known = (agreement, *(each for each, _ in _kept(member)))
     return frozenset(digest for each in known for digest in (each.digest, each.previous) if digest is not None)
+
+
+def versions_up_to(member: Member, agreement: Agreement) -> list[tuple[Agreement, Statements]]:
+    """This version and those before it, the oldest first, with what is known of statements about them in the state folder, the history and beside the agreement.
+
+    Each is the text whose hash the next one names: what else stands in the history changes nothing. A member that joined later begins with a later version.
+    """
+    by_digest = {each.digest: (each, statements) for each, statements in _kept(member)}
+    present = member.statements()
+    _, known = by_digest.get(agreement.digest, (agreement, present))
+    # Of keys for sums that contradict each other, those that this member took the version with.
+    with contextlib.suppress(IdentityError):
+        known = known.merged(present, agreement)
+    chain = [(agreement, known)]
+    while (before := by_digest.get(chain[-1][0].previous or "")) is not None:
+        chain.append(before)
+    return chain[::-1]
 
 
 def _remembered(member: Member) -> dict[str, Any] | None:
@@ -129,7 +146,8 @@ def restored_history(member: Member, agreement: Agreement) -> list[int]:
     folder, missing = history_folder(member.agreement_path), []
     for earlier, statements in _kept(member):
         path = folder / f"{earlier.version:04d}-{earlier.digest[:12]}.toml"
-        if earlier.version < agreement.version and not path.exists() and _is_before(member, earlier, agreement):
+        is_whole = path.exists() and statements_path(path).exists()
+        if earlier.version < agreement.version and not is_whole and _is_before(member, earlier, agreement):
             # Where nobody may write beside the agreement, the versions stay in the state folder.
             with contextlib.suppress(AgreementError):
                 keep_version(folder, earlier, statements)

@@ -83,7 +83,7 @@ _BEATS_OF_SILENCE: Final = 4.0
 _REMEMBERED_ANNOUNCEMENTS: Final = 16
 # A member that began anew more often in one life of ours is not heard again in it.
 _MOST_LIVES: Final = 4096
-# A life that another has followed, and that speaks so often by turns with it, was not merely late: both are running.
+# A life that another has followed, and that speaks so often by turns with it, was not merely late: both are running, or somebody kept its words back.
 _WORDS_OF_A_SECOND_NODE: Final = 3
 
 
@@ -198,7 +198,10 @@ class Session:
         return frozenset(name for name, peer in self._peers.items() if peer.bad_signatures and peer.channel is None)
 
     def doubled(self) -> frozenset[str]:
-        """Members with whose key two processes speak at once: a life that another has followed goes on speaking."""
+        """Members with whose key two processes seem to speak at once: words of a life that another has followed go on coming.
+
+        Whoever passes them on may have kept them back from before it ended: only that life itself, if it is told (`reporters_of_our_double`), is sure.
+        """
         return frozenset(name for name, peer in self._peers.items() if peer.words_between >= _WORDS_OF_A_SECOND_NODE)
 
     def reporters_of_our_double(self) -> frozenset[str]:
@@ -451,7 +454,7 @@ class Session:
     ) -> None:
         """A life goes on speaking after another took its place. If that one is silent it was an old hello, kept back by whoever passes them on.
 
-        If both go on by turns, two processes have one key: the one that is not heard is told, with the digest of what it said.
+        If both go on by turns, two processes seem to have one key: the one that is not heard is told, if there is one, with the digest of what it said.
         """
         channel.announced, channel.announced_at = found.number, now
         is_silent = peer.channel is None or peer.channel.announced_at < self._since(now)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from sudare.consortium.agreement.agreement import Agreement
@@ -25,12 +26,16 @@ _MARK = re.compile(r"task '([a-z0-9-]+)' of agreement ([0-9a-f]{16})(,|$)")
 
 @dataclass(frozen=True)
 class Permission:
-    """What one run of a task may cost, by plan, policy and steward. Exact sums cost no ε and are disclosed."""
+    """What one run of a task may cost, by plan, policy and steward. Exact sums cost no ε and are disclosed.
+
+    `undenied` is held while something is entered: it raises `NotApproved` where the steward has denied the task since, and lets nobody do so meanwhile.
+    """
 
     task: str
     mark: str
     epsilon: float
     delta: float
+    undenied: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 def mark_of(agreement: Agreement, task: str) -> str:
@@ -83,11 +88,12 @@ class TaskAccount(Account):
         self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "", source: Source | None = None
     ) -> Charged:
         """Enter the charge of this run, or raise and leave everything as it was."""
-        if self._is_resumed:
-            begun = self.begun(guarantee, cost, what, self._marked(purpose))
-            if begun is not None:
-                return begun
-        return super().charge(guarantee, cost, what, self._marked(purpose), source)
+        with self._permission.undenied():
+            if self._is_resumed:
+                begun = self.begun(guarantee, cost, what, self._marked(purpose))
+                if begun is not None:
+                    return begun
+            return super().charge(guarantee, cost, what, self._marked(purpose), source)
 
     def receipt_of(self, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Receipt | None:
         """The receipt of the charge that was entered under this mark of this run; None where there is none."""
@@ -99,7 +105,8 @@ class TaskAccount(Account):
         for entry in self.entries():
             if entry.kind == "disclosure" and (entry.body["purpose"], entry.body["numbers"]) == (mark, numbers):
                 return Receipt(self.ledger.identity, entry.position, entry.hash, self.name)
-        return super().disclose(what, towards, numbers, mark)
+        with self._permission.undenied():
+            return super().disclose(what, towards, numbers, mark)
 
     def _marked(self, purpose: str) -> str:
         mark = self._permission.mark
