@@ -238,6 +238,13 @@ def sign(
         bool,
         typer.Option("--next", help="Sign the version that is proposed beside the agreement (AGREEMENT.next.toml)."),
     ] = False,
+    instead: Annotated[
+        bool,
+        typer.Option(
+            "--instead",
+            help="Sign although you have signed another version of this number, which all members have left.",
+        ),
+    ] = False,
     passphrase_file: PassphraseFile = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -245,28 +252,40 @@ def sign(
     """Sign the agreement as it stands. Read it first: the signature is over everything in it."""
     from dataclasses import replace
 
-    from sudare.consortium import Agreement, Member, Statements, signature_status
-    from sudare.consortium.agreement.amendments import check_follows, proposal_path
-    from sudare.consortium.agreement.consortium_setup_steps import signed, with_statements_of
+    from sudare.consortium import Agreement, Member, signature_status
+    from sudare.consortium.agreement.amendments import check_follows, earlier_versions, proposal_path
+    from sudare.consortium.agreement.consortium_setup_steps import other_signed_version, signed, with_statements_of
+    from sudare.consortium.agreement.taken_versions import known_of
     from sudare.consortium.tasks.task_costs import check_plannable
 
     own = Member.load(member)
     if proposed:
-        path = own.agreement_path
+        path, present = own.agreement_path, own
         own = replace(own, agreement_path=proposal_path(path))
         if path.exists():
-            check_follows(Agreement.load(path), Statements.load(path), own.agreement())
+            before = Agreement.load(path)
+            earlier = earlier_versions(before, path, known_of(present, before).versions)
+            check_follows(before, present.statements(before), own.agreement(), earlier)
     agreement = own.agreement()
     agreement.check_complete()
     check_plannable(agreement)
+    other = other_signed_version(own, agreement)
     if dry_run:
-        statements = with_statements_of(agreement, own.statements(), add or [])
+        statements = with_statements_of(agreement, own.agreement_path, own.statements(), add or [])
     else:
         identity = own.identity(passphrase(passphrase_file, f"Passphrase of {own.key_path.name}"))
-        statements = signed(own, identity, add or [])
+        statements = signed(own, identity, add or [], instead=instead)
     found = signature_status(agreement, statements)
+    again = (
+        []
+        if other is None
+        else [
+            f"You have signed another version {agreement.version} ({other[:12]}) before, and cannot take that back: make sure that all have left it."
+        ]
+    )
     lines = [
         NOTHING_CHANGED if dry_run else f"{own.name} signed {agreement.name} ({agreement.digest[:12]}).",
+        *again,
         *sums_lines(agreement, agreement.tasks),
         *schedule_lines(agreement),
         f"Not signed yet by: {', '.join(found.lacking)}." if found.lacking else "All have signed.",
@@ -288,11 +307,19 @@ def check(
         Path | None,
         typer.Option("--kit", metavar="FOLDER", help="A member's kit: warns if its certificates end within 30 days."),
     ] = None,
+    member: Annotated[
+        Path | None,
+        typer.Option(
+            "--member",
+            metavar="FILE",
+            help="A member file: counts also what that member has seen before, whatever the files say.",
+        ),
+    ] = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Whether all have signed with keys that count. Ends with exit code 92 if not, and with 94 if a key was revoked."""
-    from sudare.consortium import Agreement, Statements, differences, signature_status
+    from sudare.consortium import Agreement, Member, Statements, differences, signature_status
     from sudare.consortium.agreement.consortium_setup_steps import added, with_statements_of
     from sudare.consortium.agreement.differing_fields import mismatch
     from sudare.errors import AgreementMismatch, KeyRevoked
@@ -306,7 +333,9 @@ def check(
     if add and not dry_run:
         statements = added(found, agreement, add)
     else:
-        statements = with_statements_of(found, Statements.load(agreement), add or [])
+        statements = with_statements_of(found, agreement, Statements.load(agreement), add or [])
+    if member is not None:
+        statements = statements.with_known(Member.load(member).known_statements(found), found)
     stands = signature_status(found, statements)
     lines = ["In force: all have signed." if stands.is_in_force else "Not in force.", *_sum_keys_lines(stands)]
     values = {

@@ -16,6 +16,7 @@ from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
     from sudare.consortium import Agreement
+    from sudare.consortium.agreement.member_settings import Member
 
 _AgreementFile = Annotated[Path, typer.Argument(metavar="AGREEMENT", help="The agreement (TOML).")]
 
@@ -147,14 +148,24 @@ def adopt(
             "--end-tasks", help="Also where tasks are under way: they are not finished, and what they cost stays spent."
         ),
     ] = False,
+    instead: Annotated[
+        bool,
+        typer.Option(
+            "--instead",
+            help="Leave another version of this number that was taken here for this one, which all hold; both follow one version.",
+        ),
+    ] = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put the proposed version in the agreement's place, if all of its members have signed. A running node does it by itself when no task is under way."""
-    from sudare.consortium import Agreement, Member, Statements, keys_in_force
+    """Put the proposed version in the agreement's place, if all of its members have signed. A running node does it by itself when no task is under way.
+
+    Where another member that uses the same file has put it there, this member takes it.
+    """
+    from sudare.consortium import Agreement, Member
     from sudare.consortium.agreement.amendments import adopt_proposal, proposal_path
-    from sudare.consortium.node_restart_on_change import tasks_under_way
-    from sudare.errors import AgreementError, NotApproved
+    from sudare.consortium.node_restart_on_change import adopt_by_hand, tasks_under_way
+    from sudare.errors import NotApproved
 
     own = None if agreement is not None else Member.load(member)
     path = Path("") if agreement is None else agreement
@@ -163,19 +174,18 @@ def adopt(
     if proposal.exists() and own is not None:
         Agreement.load(proposal).member(own.name)
     under_way: dict[str, str] = {}
-    if own is not None and path.exists() and own.name in Agreement.load(path).member_names:
-        under_way = tasks_under_way(own, Agreement.load(path))
+    if own is not None and (present := _present_version(own)) is not None:
+        under_way = tasks_under_way(own, present)
     if under_way and not end_tasks:
         named = ", ".join(f"{name} ({state})" for name, state in sorted(under_way.items()))
         raise NotApproved(
             f"Tasks of the present version are under way: {named}.",
             "Let them end, deny or cancel them, or give --end-tasks: what they cost stays spent.",
         )
-    if dry_run and not proposal.exists():
-        raise AgreementError("No version is proposed.", "Propose one with `sudare consortium amend`.")
-    found = Agreement.load(proposal) if dry_run else adopt_proposal(path)
     if dry_run:
-        keys_in_force(found, Statements.load(proposal))
+        found = _version_to_adopt(own, path)
+    else:
+        found = adopt_proposal(path, instead=instead) if own is None else adopt_by_hand(own, instead=instead)
     values = {
         "agreement": str(path),
         "version": found.version,
@@ -187,6 +197,34 @@ def adopt(
     lines = [f"{named} would be in the agreement's place." if dry_run else f"{named} is now in the agreement's place."]
     lines += [f"Not finished: {', '.join(sorted(under_way))}."] if under_way else []
     answer(values, as_json, *lines, *(["Dry run: nothing was changed."] if dry_run else []))
+
+
+def _present_version(own: Member) -> Agreement | None:
+    """The version that a member is at; None where it was no member before."""
+    from sudare.consortium import Agreement
+    from sudare.consortium.agreement.taken_versions import taken_version
+
+    if (taken := taken_version(own)) is not None:
+        return taken
+    found = Agreement.load(own.agreement_path) if own.agreement_path.exists() else None
+    return found if found is not None and own.name in found.member_names else None
+
+
+def _version_to_adopt(own: Member | None, path: Path) -> Agreement:
+    """What would be adopted. Raise AgreementError where there is nothing, and as `keys_in_force` does."""
+    from sudare.consortium import Agreement, Statements, keys_in_force
+    from sudare.consortium.agreement.amendments import proposal_path
+    from sudare.consortium.agreement.taken_versions import has_left
+    from sudare.errors import AgreementError
+
+    place = proposal_path(path)
+    if not place.exists():
+        if own is None or not path.exists() or not has_left(own, Agreement.load(path)):
+            raise AgreementError("No version is proposed.", "Propose one with `sudare consortium amend`.")
+        place = path
+    found = Agreement.load(place)
+    keys_in_force(found, Statements.load(place))
+    return found
 
 
 @reported

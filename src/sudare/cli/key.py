@@ -124,13 +124,15 @@ def revoke(
         text = "That key no longer counts already." if target is None else "Dry run: nothing was changed."
         answer(values, as_json, text)
         return
-    statement = revoked(own, identity, target.hex(), reason)
-    counts = whose in signature_status(agreement, own.statements()).revoked
-    values |= {"key": target.hex(), "signatures": len(statement.signatures), "counts": counts}
+    revoked(own, identity, target.hex(), reason)
+    statements = own.statements()
+    counts = whose in signature_status(agreement, statements).revoked
+    said = {signer for each in statements.revocations if each.key == target.hex() for signer in each.signatures}
+    values |= {"key": target.hex(), "signatures": len(said), "counts": counts}
     file = statements_path(own.agreement_path).name
     text = (
         f"The key of {whose} no longer counts."
         if counts
-        else f"Said by {len(statement.signatures)}; it counts once {agreement.revoking_members} other members have said so."
+        else f"Said by {len(said)}; it counts once {agreement.revoking_members} other members have said so."
     )
     answer(values, as_json, text, f"Send {file} to the other members.")

@@ -294,6 +294,7 @@ def _started(
     from sudare.consortium.node import Node
     from sudare.consortium.node_connection import talking_names, transport_of
     from sudare.consortium.node_metrics import node_metrics
+    from sudare.consortium.node_restart_on_change import version_to_begin
     from sudare.files import held_alone, make_private_folder
 
     make_private_folder(own.state_folder)
@@ -301,6 +302,7 @@ def _started(
         if not alone:
             yield None
             return
+        version_to_begin(own)
         identity = own.identity(phrase())
         peers = [name for name in talking_names(own.agreement()) if name != own.name]
         transport = transport_of(own.name, own.transport, peers=peers, folder=own.state_folder)

@@ -6,6 +6,7 @@ what it promised members is in its folder.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -15,8 +16,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from sudare.consortium.agreement.agreement import Agreement
+from sudare.consortium.agreement.amendments import earlier_versions, kept_path
 from sudare.consortium.agreement.identity import Identity
-from sudare.consortium.agreement.signed_statements import KeysInForce, Statements, check_is_key_of
+from sudare.consortium.agreement.signed_statements import (
+    KeysInForce,
+    Statements,
+    check_is_key_of,
+    statements_path,
+    statements_to_keep,
+)
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.network.message_dispatch import MessageDispatcher, drive
 from sudare.consortium.network.session import Session
@@ -26,7 +34,7 @@ from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.relay_sum_collector import RelayedSums
 from sudare.consortium.tasks.sum_participant import SumGroup
 from sudare.errors import InvalidParameter, KeyRevoked, SudareError
-from sudare.files import check_unshared, make_private_folder
+from sudare.files import check_unshared, make_private_folder, write_atomically
 from sudare.sums.context import RELAY_NAME
 
 _LOOK_SECONDS: Final = 0.5
@@ -60,11 +68,13 @@ class RelayNode:
                 "The agreement does not let the relay collect sums.",
                 'Run the relay without --agreement, or agree on [sums] collector = "relay".',
             )
-        self._keys = KeysInForce(self.agreement, self.agreement_path)
+        self._known = kept_path(self.state_folder / "agreements", self.agreement)
+        self._keys = KeysInForce(self.agreement, self.agreement_path, Statements.load(self._known))
         own = self.identity.public_key
-        check_is_key_of(self.agreement, Statements.load(self.agreement_path), RELAY_NAME, own)
+        check_is_key_of(self.agreement, self._keys.statements, RELAY_NAME, own)
         make_private_folder(self.state_folder)
         check_unshared(self.state_folder, "The state folder")
+        self._remember_statements()
         self._sum_keys = self.identity.member_keys(bytes.fromhex(self.agreement.digest))
         pins = pins_of(self.agreement, self._keys.keys)
         session = Session(RELAY_NAME, self.identity, self._sum_keys.public, pins, beat_seconds_of(self.agreement))
@@ -154,7 +164,8 @@ class RelayNode:
         self.tell(f"collecting the sums of task '{task}'")
 
     def _is_over(self) -> bool:
-        """Whether a key no longer counts; a revoked key counts no more for a running relay, either."""
+        """Whether a key no longer counts; a revoked key counts no more for a running relay, either, nor for one that is started again."""
+        seen = self._keys.statements
         try:
             if self._keys.have_changed():
                 self.tell("a key was rotated: start the relay again, so that it takes the new one")
@@ -163,4 +174,18 @@ class RelayNode:
             return True
         except SudareError as error:
             self.tell(f"the statements beside the agreement cannot be used: {type(error).__name__}: {error}")
+        finally:
+            if self._keys.statements is not seen:
+                self._remember_statements()
         return False
+
+    def _remember_statements(self) -> None:
+        """Keep what was seen of statements, as far as there is room: it counts on, whatever the file beside the agreement forgets."""
+        known = Statements.load(self._known)
+        kept = statements_to_keep(
+            known, self._keys.statements, self.agreement, earlier_versions(self.agreement, self.agreement_path)
+        )
+        with contextlib.suppress(OSError):
+            if kept != known:
+                make_private_folder(self._known.parent)
+                write_atomically(statements_path(self._known), kept.to_toml().encode())

@@ -23,7 +23,7 @@ from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.agreement.signed_statements import KeysInForce, check_is_key_of, file_mark
-from sudare.consortium.agreement.taken_versions import take_version
+from sudare.consortium.agreement.taken_versions import remember_statements, take_version
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.ledger_rollback import checked_ledger, remember_head
 from sudare.consortium.network.message_dispatch import Activity, MessageDispatcher, drive, leave, unexpected
@@ -31,7 +31,7 @@ from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.base import Transport
 from sudare.consortium.node_connection import beat_seconds_of, pins_of, talking_names
 from sudare.consortium.node_control_files import CANCEL, REQUESTS, RUN, STATES, WITHDRAW, states_of
-from sudare.consortium.node_restart_on_change import OVER, NodeReload, Reason, tasks_under_way
+from sudare.consortium.node_restart_on_change import OVER, NodeReload, Reason, tasks_under_way, version_to_begin
 from sudare.consortium.operator_warnings import OperatorWarnings
 from sudare.consortium.peer_watch import PeerWatch
 from sudare.consortium.relay_failover import RelayFailover
@@ -82,14 +82,17 @@ class Node:
     renewed_for: Reason | None = None
 
     def __post_init__(self) -> None:
-        self.agreement = self.member.agreement()
+        self.agreement = version_to_begin(self.member, self.today())
         self.agreement.check_complete()
+        if self.reload is not None:
+            self.reload.agreement = self.agreement
         self._agreement_mark = file_mark(self.member.agreement_path)
         identity = self.identity
         # A node that takes new versions also starts while a key is revoked, and waits for the version without it.
-        self._keys = KeysInForce(self.agreement, self.member.agreement_path, may_wait=self.reload is not None)
+        known = self.member.known_statements(self.agreement)
+        self._keys = KeysInForce(self.agreement, self.member.agreement_path, known, may_wait=self.reload is not None)
         keys = self._keys.keys
-        check_is_key_of(self.agreement, self.member.statements(), self.member.name, identity.public_key)
+        check_is_key_of(self.agreement, self._keys.statements, self.member.name, identity.public_key)
         make_private_folder(self.member.state_folder)
         check_unshared(self.member.state_folder, "The state folder")
         migrate_state(self.member.state_folder)
@@ -112,6 +115,7 @@ class Node:
         self._unwritten: set[str] = set()
         self._scheduled_on: datetime.date | None = None
         self._revocation: KeyRevoked | None = None
+        self._remembered_statements = self._keys.statements
         self._keys_have_changed, self._is_told_of_version, self._weighed_at = False, False, float("-inf")
         self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
         if missing:
@@ -426,6 +430,15 @@ class Node:
             self._handle_revocation(error)
         except SudareError as error:
             self.tell(f"the statements beside the agreement cannot be used: {type(error).__name__}: {error}")
+        finally:
+            self._remember_statements()
+
+    def _remember_statements(self) -> None:
+        """Keep what was seen, before anything is done about it: it counts in the next life too, whatever the file says then."""
+        seen = self._keys.statements
+        if seen is not self._remembered_statements:
+            self._remembered_statements = seen
+            self._write_or_warn("state", lambda: remember_statements(self.member, self.agreement, seen))
 
     def _handle_revocation(self, error: KeyRevoked) -> None:
         """Stop what is under way, since the agreement is no longer in force, and hear nothing more of who lost its key. Tasks that wait go on waiting.
@@ -481,13 +494,15 @@ class Node:
         return self.failover.moves(self.clock(), reaches_relay=reaches, may_leave=is_idle or is_missing)
 
     def _can_take_new_version(self, reload: NodeReload) -> bool:
-        """Whether a new version can be taken: nothing that was paid for under this one is unfinished, or somebody has put it in place."""
+        """Whether a new version can be taken: nothing that was paid for under this one is unfinished, or this member's steward has taken it."""
         now = self.clock()
         if now - self._weighed_at < _WEIGH_SECONDS:
             return False
         self._weighed_at = now
-        if reload.is_in_place() or not (held := tasks_under_way(self.member, self.agreement, self.today())):
+        if reload.is_left() or not (held := tasks_under_way(self.member, self.agreement, self.today())):
             return True
+        # Another member that uses the same file may have put the version in place.
+        reload.hold()
         if not self._is_told_of_version:
             self._is_told_of_version = True
             self.tell(

@@ -13,12 +13,27 @@ from pathlib import Path
 from typing import Final, Literal
 
 from sudare.consortium.agreement.agreement import Agreement
-from sudare.consortium.agreement.amendments import adopt_proposal, file_marks, following_version, proposal_path
+from sudare.consortium.agreement.amendments import (
+    adopt_following,
+    adopt_proposal,
+    file_marks,
+    finish_adoption,
+    following_version,
+    kept_path,
+    proposal_path,
+)
 from sudare.consortium.agreement.member_settings import Member
-from sudare.consortium.agreement.signed_statements import statements_path
-from sudare.consortium.agreement.taken_versions import known_statements
+from sudare.consortium.agreement.signed_statements import keys_in_force, signature_status, statements_path
+from sudare.consortium.agreement.taken_versions import (
+    check_can_be_taken,
+    has_left,
+    known_of,
+    take_version,
+    taken_version,
+)
 from sudare.consortium.node_control_files import states_of
 from sudare.errors import AgreementError, SudareError
+from sudare.files import write_atomically
 
 Reason = Literal["agreement", "keys", "relay", "settings"]
 OVER: Final = ("finished", "failed", "denied")
@@ -35,7 +50,8 @@ class NodeReload:
     def __post_init__(self) -> None:
         self.agreement = self.member.agreement()
         self._kit = self._kit_marks()
-        self._seen = self._marks()
+        # Nothing was looked at yet: a version may have come into force before this life.
+        self._seen: tuple[tuple[int, ...], ...] = ()
         self._reason: Reason | None = None
         # A version that was found and is not taken, with the reason, until somebody was told of it.
         self.refused: tuple[str, SudareError] | None = None
@@ -48,15 +64,17 @@ class NodeReload:
             self._reason = self._found()
         return self._reason
 
-    def is_in_place(self) -> bool:
-        """Whether somebody has put the new version in the agreement's place already."""
-        return Agreement.load(self.member.agreement_path).digest != self.agreement.digest
+    def is_left(self) -> bool:
+        """Whether this member has left the version of this life already: its steward took the next one by hand."""
+        return has_left(self.member, self.agreement)
+
+    def hold(self) -> None:
+        """Let commands go on under the version of this life, also where the next one stands in its place."""
+        _hold(self.member, self.agreement)
 
     def _found(self) -> Reason | None:
         try:
-            following = following_version(
-                self.agreement, self.member.agreement_path, known_statements(self.member, self.agreement)
-            )
+            following = _next_version(self.member, self.agreement)
             if following is not None:
                 check_names(following, self.member)
                 return "agreement"
@@ -99,7 +117,7 @@ def tasks_under_way(member: Member, agreement: Agreement, today: datetime.date |
     from sudare.consortium.tasks.task_account import entries_of, mark_of
     from sudare.consortium.tasks.task_costs import entries_at
 
-    states = {name: str(each.get("state", "")) for name, each in states_of(member).items()}
+    states = {name: str(each.get("state", "")) for name, each in states_of(member, agreement.digest).items()}
     entries = entries_at(member)
     day = datetime.datetime.now(datetime.UTC).date() if today is None else today
     early = {name for name, state in states.items() if state == "asked for" and _is_early(agreement, name, day)}
@@ -138,9 +156,70 @@ def _found_digest(member: Member, agreement: Agreement) -> str:
 
 def adopt_following_version(member: Member, agreement: Agreement) -> Agreement:
     """The version that follows, in the place of this one, unless it is there already. Raise AgreementError where it does not name this member."""
-    following = following_version(agreement, member.agreement_path, known_statements(member, agreement))
-    if following is None:
-        raise AgreementError("No new version of the agreement is in force.", "See `sudare consortium check` about it.")
-    check_names(following, member)
-    is_proposed = Agreement.load(member.agreement_path).digest == agreement.digest
-    return adopt_proposal(member.agreement_path) if is_proposed else following
+    placed = _placed_version(member, agreement)
+    if placed is not None:
+        check_names(placed, member)
+        return placed
+    known = known_of(member, agreement)
+    return adopt_following(agreement, member.agreement_path, lambda found: check_names(found, member), known)
+
+
+def version_to_begin(member: Member, today: datetime.date | None = None) -> Agreement:
+    """The version that a node of this member begins with: the one in the agreement's place, once what was paid for under the last one is finished.
+
+    Several members may use one file, so that another's node has put it there. Until then commands of this member go on under the last one, too. Where a
+    key of that was revoked, or the new one does not name this member, nothing of it can be finished.
+    """
+    finish_adoption(member.agreement_path)
+    placed, taken = Agreement.load(member.agreement_path), taken_version(member)
+    if (
+        taken is not None
+        and placed.version > taken.version
+        and member.name in placed.member_names
+        and not signature_status(taken, member.statements(taken)).revoked
+        and tasks_under_way(member, taken, today)
+    ):
+        _hold(member, taken)
+    else:
+        member.held_mark.unlink(missing_ok=True)
+    return member.agreement()
+
+
+def adopt_by_hand(member: Member, *, instead: bool = False) -> Agreement:
+    """The version that is proposed, or that another member of this machine has put in the agreement's place, taken by this member whatever is under way."""
+    path = member.agreement_path
+    finish_adoption(path)
+    proposal, taken = proposal_path(path), taken_version(member)
+    placed = Agreement.load(path) if path.exists() else None
+    if not proposal.exists() and placed is not None and taken is not None and placed.digest != taken.digest:
+        check_names(placed, member)
+        keys_in_force(placed, member.statements(placed))
+        take_version(member, placed, instead=instead)
+        return placed
+    if taken is not None and proposal.exists():
+        check_can_be_taken(member, Agreement.load(proposal), instead=instead)
+    known = None if placed is None else known_of(member, placed)
+    found = adopt_proposal(path, known, instead=instead)
+    take_version(member, found, instead=instead)
+    return found
+
+
+def _hold(member: Member, agreement: Agreement) -> None:
+    content = kept_path(member.versions_folder, agreement).name.encode()
+    if not member.held_mark.exists() or member.held_mark.read_bytes() != content:
+        write_atomically(member.held_mark, content)
+
+
+def _next_version(member: Member, agreement: Agreement) -> Agreement | None:
+    """The version that this member can take after this one: the next, or a later one that others have put in its place since."""
+    found = _placed_version(member, agreement)
+    return found or following_version(agreement, member.agreement_path, known_of(member, agreement))
+
+
+def _placed_version(member: Member, agreement: Agreement) -> Agreement | None:
+    """A version farther on than the next that stands in the agreement's place, is in force, and to which versions that are kept lead."""
+    placed = Agreement.load(member.agreement_path)
+    if placed.version <= agreement.version + 1:
+        return None
+    check_can_be_taken(member, placed)
+    return placed if signature_status(placed, member.statements(placed)).is_in_force else None

@@ -289,9 +289,14 @@ def test_strangers_and_repeats_do_not_add_up() -> None:
     ]
     for each in cases:
         assert not signature_status(AGREEMENT, with_(SIGNED, rotations=(rotation,), revocations=(each,))).revoked
-    # Different statements about one key do not add up either: they may mean different things.
-    apart = (revocation_of(NORTH, EAST, reason="lost"), revocation_of(NORTH, WEST, reason="sold"))
+    # One member's voice is one, however often and for whatever reasons it says so.
+    apart = (revocation_of(NORTH, EAST, reason="lost"), revocation_of(NORTH, EAST, reason="sold"))
     assert signature_status(AGREEMENT, with_(SIGNED, revocations=apart)).is_in_force
+
+
+def test_members_revoke_a_key_together_each_for_a_reason_of_its_own() -> None:
+    apart = (revocation_of(NORTH, EAST, reason="lost"), revocation_of(NORTH, WEST, reason="sold"))
+    assert signature_status(AGREEMENT, with_(SIGNED, revocations=apart)).revoked == ("north",)
 
 
 def test_a_revoked_key_cannot_hand_over() -> None:

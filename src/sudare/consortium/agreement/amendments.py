@@ -7,8 +7,10 @@ What was in force is kept, with its signatures, in `agreement.history`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+import contextlib
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -17,20 +19,21 @@ from sudare.consortium.agreement.schedules import Schedule, check_no_run_is_decl
 from sudare.consortium.agreement.signed_statements import (
     SignatureStatus,
     Statements,
+    carried,
     file_mark,
     keys_in_force,
     keys_of,
-    keys_spoken_of,
     signature_status,
     statements_path,
 )
 from sudare.consortium.tasks.definitions import Task
-from sudare.errors import AgreementError, AgreementMismatch, KeyRevoked
+from sudare.errors import AgreementError, AgreementMismatch, KeyRevoked, SudareError
 from sudare.files import SHARED_MODE, changed_by_one, write_document
 from sudare.sums.context import RELAY_NAME
 
 _NEXT: Final = ".next"
 _HISTORY: Final = ".history"
+_LEFT: Final = "left"
 
 
 def proposal_path(agreement_path: Path) -> Path:
@@ -113,8 +116,13 @@ def amended(agreement: Agreement, statements: Statements, change: Amendment) -> 
     return following
 
 
-def check_follows(agreement: Agreement, statements: Statements, following: Agreement) -> None:
-    """Raise AgreementError unless this can be the next version of an agreement: number, name, hash, budgets and keys fit."""
+def check_follows(
+    agreement: Agreement, statements: Statements, following: Agreement, earlier: Iterable[Agreement] = ()
+) -> None:
+    """Raise AgreementError unless this can be the next version of an agreement: number, name, hash, budgets and keys fit.
+
+    `earlier` are the versions before the agreement, by which keys are known of members that have left.
+    """
     if (following.name, following.version, following.previous) != (
         agreement.name,
         agreement.version + 1,
@@ -132,11 +140,18 @@ def check_follows(agreement: Agreement, statements: Statements, following: Agree
                 f"`members.{each.name}.budget` is smaller than before; the ledger's budgets are only ever raised.",
                 "Leave the budget, and agree on fewer or cheaper tasks.",
             )
-    known_keys, spoken_of = keys_of(agreement, statements), keys_spoken_of(statements)
+    known_keys = keys_of(agreement, statements)
+    left_behind = {
+        key
+        for version in earlier
+        for keys in keys_of(version, statements).values()
+        # Handed over or revoked: it was known then which key counts, and by the next version nobody could tell any more.
+        if keys.is_lost or len(keys.ever) > 1
+        for key in keys.ever
+    }
     for name, key in following.pinned_keys.items():
         owners = {owner for owner, keys in known_keys.items() if key in keys.ever}
-        # Of those who left earlier nobody can tell any more whether enough members revoked a key, or whether it was handed over twice.
-        is_left_behind = not owners and key in spoken_of
+        is_left_behind = not owners and key in left_behind
         if is_left_behind or any(known_keys[owner].is_lost for owner in owners) or owners - {name}:
             raise KeyRevoked(
                 f"The key of '{name}' no longer counts, or is another's.",
@@ -144,53 +159,173 @@ def check_follows(agreement: Agreement, statements: Statements, following: Agree
             )
 
 
-def following_version(agreement: Agreement, agreement_path: Path, known: Statements | None = None) -> Agreement | None:
+def earlier_versions(
+    agreement: Agreement, agreement_path: Path, kept: Iterable[Agreement] = ()
+) -> tuple[Agreement, ...]:
+    """The versions before this one, the last first, as far as they are kept here or in its history, or stand in the place that it is proposed for.
+
+    Each is the text whose hash the next one names, so nobody can put another in its place.
+    """
+    place = path_after_adoption(agreement_path)
+    by_digest = {each.digest: each for each in kept}
+    for path in (*history_folder(place).glob("*.toml"), place):
+        with contextlib.suppress(SudareError):
+            found = Agreement.load(path)
+            by_digest.setdefault(found.digest, found)
+    before: list[Agreement] = []
+    while (found_before := by_digest.get((before[-1] if before else agreement).previous or "")) is not None:
+        before.append(found_before)
+    return tuple(before)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a member knows of an agreement beside the files that stand there: statements that it has seen, and versions that it has kept."""
+
+    statements: Statements = field(default_factory=Statements)
+    versions: tuple[Agreement, ...] = ()
+
+
+def following_version(agreement: Agreement, agreement_path: Path, known: Known | None = None) -> Agreement | None:
     """The version that follows this one and is in force, proposed or in its place already; None where there is none.
 
-    `known` are statements that count under this one, whatever its file says by now. Raise AgreementError where what is proposed, or was put in its
-    place, cannot follow.
+    What is known counts under this one, whatever its files say by now. Raise AgreementError where what is proposed, or was put in its place, cannot
+    follow.
     """
-    proposal, statements = proposal_path(agreement_path), Statements.load(agreement_path)
-    statements = statements if known is None else carried(statements, known)
-    found = Agreement.load(agreement_path)
-    if found.digest == agreement.digest and proposal.exists():
-        found = Agreement.load(proposal)
-        check_follows(agreement, statements, found)
-        statements = carried(Statements.load(proposal), statements)
-    elif found.previous == agreement.digest:
-        check_follows(agreement, statements, found)
+    known = Known() if known is None else known
+    statements = carried(Statements.load(agreement_path), known.statements)
+    placed, proposal, about = Agreement.load(agreement_path), _proposal(agreement_path), statements
+    found = placed
+    # Where an adoption was cut off, the version is in its place, and its signatures are still beside it.
+    if proposal is not None and placed.digest in (agreement.digest, proposal.digest):
+        found, about = proposal, carried(Statements.load(proposal_path(agreement_path)), statements)
+    is_elsewhere = agreement.digest not in (placed.digest, found.previous)
+    if found.digest == agreement.digest or is_elsewhere:
+        return None
+    check_follows(agreement, statements, found, earlier_versions(agreement, agreement_path, known.versions))
     # Members that have still to sign are no error.
-    is_next = found.previous == agreement.digest
-    return found if is_next and signature_status(found, statements).is_in_force else None
+    return found if signature_status(found, about).is_in_force else None
 
 
-def adopt_proposal(agreement_path: Path) -> Agreement:
+def _proposal(agreement_path: Path) -> Agreement | None:
+    """The version that is proposed; None where there is none, or somebody has just adopted it."""
+    path = proposal_path(agreement_path)
+    try:
+        return Agreement.load(path) if path.exists() else None
+    except SudareError:
+        if path.exists():
+            raise
+        return None
+
+
+def adopt_proposal(agreement_path: Path, known: Known | None = None, *, instead: bool = False) -> Agreement:
     """The proposed version, in the place of the present one, which is kept in the history. Repeated after a crash, it goes on where it was.
 
-    Raise AgreementError where nothing is proposed or it cannot follow, and as `keys_in_force` does unless all of its members have signed.
+    With `instead` also one that does not follow the present one, if both go back to one version and its number is no lower: what is left is kept in
+    the folder `left` of the history. Raise AgreementError where nothing is proposed or it cannot follow, and as `keys_in_force` does unless all of its
+    members have signed.
     """
-    proposal = proposal_path(agreement_path)
-    if not proposal.exists():
-        raise AgreementError(
-            f"There is no '{proposal.name}' beside the agreement.", "Propose a version with `sudare consortium amend`."
-        )
+    if not proposal_path(agreement_path).exists():
+        raise _nothing_proposed(agreement_path)
     with changed_by_one(agreement_path):
-        found, statements = Agreement.load(proposal), Statements.load(proposal)
-        # A new member has no earlier version.
-        present = Agreement.load(agreement_path) if agreement_path.exists() else None
-        if present is not None:
-            before = Statements.load(agreement_path)
-            statements = carried(statements, before)
-            if present.digest != found.digest:
-                check_follows(present, before, found)
-        keys_in_force(found, statements)
-        if present is not None and present.digest != found.digest:
-            keep_version(history_folder(agreement_path), present, Statements.load(agreement_path))
-        found.save(agreement_path)
-        statements.save(agreement_path)
-        for path in (proposal, statements_path(proposal)):
-            path.unlink(missing_ok=True)
+        return _put_in_place(agreement_path, Known() if known is None else known, instead=instead)
+
+
+def adopt_following(
+    agreement: Agreement, agreement_path: Path, check: Callable[[Agreement], None], known: Known | None = None
+) -> Agreement:
+    """The version that follows this one, in its place, unless somebody has put it there. Raise as `following_version` and `check` do."""
+    # Looked at and put there by one: others on this machine may take the same version in the same moment.
+    with changed_by_one(agreement_path):
+        following = following_version(agreement, agreement_path, known)
+        if following is None:
+            raise AgreementError(
+                "No new version of the agreement is in force.", "See `sudare consortium check` about it."
+            )
+        check(following)
+        proposal = _proposal(agreement_path)
+        if proposal is not None and proposal.digest == following.digest:
+            _put_in_place(agreement_path, Known() if known is None else known)
+    return following
+
+
+def finish_adoption(agreement_path: Path) -> None:
+    """Put the signatures of a version in place too, where the process that put its text there was cut off between the two."""
+    proposal = _proposal(agreement_path)
+    if proposal is None or not agreement_path.exists() or Agreement.load(agreement_path).digest != proposal.digest:
+        return
+    with changed_by_one(agreement_path):
+        if proposal_path(agreement_path).exists():
+            _put_in_place(agreement_path, Known())
+
+
+def _put_in_place(agreement_path: Path, known: Known, *, instead: bool = False) -> Agreement:
+    """Put what is proposed in the agreement's place; by one process at a time."""
+    proposal, history = proposal_path(agreement_path), history_folder(agreement_path)
+    found = _proposal(agreement_path)
+    if found is None:
+        raise _nothing_proposed(agreement_path)
+    statements, before = Statements.load(proposal), Statements()
+    # A new member has no earlier version.
+    present = Agreement.load(agreement_path) if agreement_path.exists() else None
+    is_another = present is not None and present.digest != found.digest
+    is_branch = instead and present is not None and is_another and found.previous != present.digest
+    if present is not None:
+        before = Statements.load(agreement_path).with_known(known.statements, present)
+        statements = carried(statements, before)
+    if present is not None and is_another:
+        earlier = earlier_versions(present, agreement_path, known.versions)
+        if is_branch:
+            check_is_branch((present, *earlier), before, (found, *earlier_versions(found, proposal, known.versions)))
+        else:
+            check_follows(present, before, found, earlier)
+    keys_in_force(found, statements)
+    if present is not None and is_branch:
+        kept = {each.digest for each in earlier_versions(found, proposal, known.versions)}
+        _leave(history, kept)
+        keep_version(history / _LEFT, present, before)
+    elif present is not None and is_another:
+        keep_version(history, present, before)
+    found.save(agreement_path)
+    statements.save(agreement_path)
+    for path in (proposal, statements_path(proposal)):
+        path.unlink(missing_ok=True)
     return found
+
+
+def check_is_branch(ours: Sequence[Agreement], statements: Statements, theirs: Sequence[Agreement]) -> None:
+    """Raise AgreementError unless two lines of versions, each with its last one first, go back to one, from which each of theirs can follow the one before.
+
+    The last of theirs has no lower number than the last of ours: nobody goes back to what all have left.
+    """
+    known = {each.digest for each in ours}
+    since = list(takewhile(lambda each: each.digest not in known, theirs))
+    if theirs[0].version < ours[0].version or len(since) == len(theirs):
+        raise AgreementError(
+            f"Version {theirs[0].version} ({theirs[0].digest[:12]}) cannot take the place of version {ours[0].version} ({ours[0].digest[:12]}): it is earlier, or the versions that it follows are not here.",
+            "Put those of another member's folder of earlier versions beside the agreement; of a lower number, let all sign the next one.",
+        )
+    for place in reversed(range(len(since))):
+        check_follows(theirs[place + 1], statements, theirs[place], theirs[place + 2 :])
+
+
+def _leave(history: Path, kept: Container[str]) -> None:
+    """Move the versions of another line out of the history's way: they stay as evidence."""
+    for path in history.glob("*.toml"):
+        with contextlib.suppress(SudareError):
+            if Agreement.load(path).digest in kept:
+                continue
+        _made(history / _LEFT)
+        for each in (path, statements_path(path)):
+            if each.exists():
+                each.rename(history / _LEFT / each.name)
+
+
+def _nothing_proposed(agreement_path: Path) -> AgreementError:
+    return AgreementError(
+        f"There is no '{proposal_path(agreement_path).name}' beside the agreement.",
+        "Propose a version with `sudare consortium amend`.",
+    )
 
 
 @dataclass(frozen=True)
@@ -220,24 +355,24 @@ def versions(agreement_path: Path) -> list[Version]:
     return listed
 
 
-def carried(statements: Statements, before: Statements) -> Statements:
-    """Statements about a version, with the rotations and revocations that were made under the one before."""
-    return replace(
-        statements,
-        rotations=(*statements.rotations, *before.rotations),
-        revocations=(*statements.revocations, *before.revocations),
-    )
-
-
 def keep_version(folder: Path, agreement: Agreement, statements: Statements, mode: int = SHARED_MODE) -> None:
     """Write a version and its statements to a folder that holds versions, with these file rights."""
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise AgreementError(f"'{folder.name}' cannot be made ({error.strerror}).", "Check the folder.") from None
-    kept = folder / f"{agreement.version:04d}-{agreement.digest[:12]}.toml"
+    _made(folder)
+    kept = kept_path(folder, agreement)
     write_document(kept, agreement.to_toml().encode(), mode)
     write_document(statements_path(kept), statements.to_toml().encode(), mode)
+
+
+def kept_path(folder: Path, agreement: Agreement) -> Path:
+    """Where a version stands in a folder that holds versions."""
+    return folder / f"{agreement.version:04d}-{agreement.digest[:12]}.toml"
+
+
+def _made(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AgreementError(f"'{folder.name}' cannot be made ({error.strerror}).", "Check the folder.") from None
 
 
 def file_marks(paths: Iterable[Path]) -> tuple[tuple[int, ...], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,20 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from sudare.consortium.agreement.agreement import Agreement, Budget, MemberEntry
-from sudare.consortium.agreement.amendments import path_after_adoption
-from sudare.consortium.agreement.document_fields import Field, parsed_toml
+from sudare.consortium.agreement.amendments import earlier_versions, path_after_adoption
+from sudare.consortium.agreement.document_fields import Field, parsed_json, parsed_toml
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.member_settings import Member, new_member_file
 from sudare.consortium.agreement.schedules import Schedule, schedule_from
 from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements, check_is_key_of, now
 from sudare.consortium.tasks.definitions import Task, task_from
 from sudare.errors import AgreementError, InvalidParameter
-from sudare.files import changed_by_one, make_private_folder, read_text, replace_keeping_old
+from sudare.files import changed_by_one, make_private_folder, read_text, replace_keeping_old, write_atomically
 from sudare.privacy.release_file import fingerprint
 
 MEMBER_FILE = "member.toml"
 KEY_FILE = "key.pem"
 LEDGER_FILE = "ledger.db"
+SIGNED_FILE = "signed.json"
 
 
 def task_from_words(text: str) -> Task:
@@ -131,11 +133,14 @@ def _member_document(agreement_path: Path, joining: NewMember) -> dict[str, Any]
     }
 
 
-def with_statements_of(agreement: Agreement, statements: Statements, files: Iterable[Path]) -> Statements:
+def with_statements_of(
+    agreement: Agreement, agreement_path: Path, statements: Statements, files: Iterable[Path]
+) -> Statements:
     """The statements with those that other members sent."""
+    earlier = earlier_versions(agreement, agreement_path) if files else ()
     for file in files:
         others = Statements.from_toml(read_text(file, "The file of statements"))
-        statements = statements.merged(others, agreement)
+        statements = statements.merged(others, agreement, earlier)
     return statements
 
 
@@ -148,19 +153,50 @@ class Rotated:
     kept: Path
 
 
-def signed(member: Member, identity: Identity, files: Iterable[Path] = ()) -> Statements:
-    """The statements with this member's signature over the agreement and with those in files from others, written."""
+def signed(member: Member, identity: Identity, files: Iterable[Path] = (), *, instead: bool = False) -> Statements:
+    """The statements with this member's signature over the agreement and with those in files from others, written.
+
+    Raise AgreementError where this member has signed another version of the same number and is not to sign this one `instead`: signatures cannot be
+    taken back, so both could come into force. First versions are not taken by nodes by themselves, and are signed again whenever they were changed.
+    """
     agreement = member.agreement()
+    before = other_signed_version(member, agreement)
+    if before is not None and agreement.version > 1 and not instead:
+        raise AgreementError(
+            f"This member has signed another version {agreement.version} ({before[:12]}) already; whoever kept that signature can still put it in force.",
+            "Ask the others which one is meant. If all have left the other one: sudare consortium sign --next --instead",
+        )
     with changed_by_one(member.agreement_path):
-        statements = with_statements_of(agreement, member.statements(), files).signed(agreement, member.name, identity)
+        statements = with_statements_of(agreement, member.agreement_path, member.statements(), files).signed(
+            agreement, member.name, identity
+        )
+        # Remembered before the signature is anywhere: what is not remembered was not signed.
+        make_private_folder(member.state_folder)
+        known = _signed_versions(member) | {str(agreement.version): agreement.digest}
+        write_atomically(member.state_folder / SIGNED_FILE, json.dumps(known, indent=1).encode())
         statements.save(member.agreement_path)
     return statements
+
+
+def other_signed_version(member: Member, agreement: Agreement) -> str | None:
+    """The digest of the version of this number that the member has signed last; None where it is this one, or there is none."""
+    before = _signed_versions(member).get(str(agreement.version))
+    return None if before in (None, agreement.digest) else before
+
+
+def _signed_versions(member: Member) -> dict[str, str]:
+    """The digests of the versions that this member has signed, by their numbers."""
+    path = member.state_folder / SIGNED_FILE
+    if not path.exists():
+        return {}
+    found = parsed_json(read_text(path, "The list of signed versions"), "The list of signed versions")
+    return {number: each.hexadecimal(64) for number, each in found.named().items()}
 
 
 def added(agreement: Agreement, agreement_path: Path, files: Iterable[Path]) -> Statements:
     """The statements with those in files from others, written."""
     with changed_by_one(agreement_path):
-        statements = with_statements_of(agreement, Statements.load(agreement_path), files)
+        statements = with_statements_of(agreement, agreement_path, Statements.load(agreement_path), files)
         statements.save(agreement_path)
     return statements
 

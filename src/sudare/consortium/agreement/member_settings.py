@@ -17,6 +17,7 @@ import sqlalchemy
 import tomli_w
 
 from sudare.consortium.agreement.agreement import Agreement
+from sudare.consortium.agreement.amendments import kept_path, path_after_adoption
 from sudare.consortium.agreement.document_fields import Field, Reader, parsed_toml, whole
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.signed_statements import Statements, check_is_key_of
@@ -162,14 +163,38 @@ class Member:
         )
 
     def agreement(self) -> Agreement:
-        """The agreement, in which this member is named."""
+        """The agreement, in which this member is named: the version that stands in its place, or the one before that this member still finishes tasks of."""
         agreement = Agreement.load(self.agreement_path)
         agreement.member(self.name)
-        return agreement
+        held = self._held_version()
+        is_proposal = path_after_adoption(self.agreement_path) != self.agreement_path
+        return agreement if held is None or is_proposal or held.version >= agreement.version else held
 
-    def statements(self) -> Statements:
-        """What members have signed beside the agreement."""
-        return Statements.load(self.agreement_path)
+    def statements(self, agreement: Agreement | None = None) -> Statements:
+        """What members have signed beside the agreement, or about this version of it: what stands there now, and what this member has seen there before."""
+        about = self.agreement() if agreement is None else agreement
+        return Statements.load(self.agreement_path).with_known(self.known_statements(about), about)
+
+    def known_statements(self, agreement: Agreement) -> Statements:
+        """The statements about a version that this member's node has seen; none of a version that it has not taken."""
+        return Statements.load(kept_path(self.versions_folder, agreement))
+
+    @property
+    def versions_folder(self) -> Path:
+        """Where this member keeps the versions of the agreement that it has taken."""
+        return self.state_folder / "agreements"
+
+    @property
+    def held_mark(self) -> Path:
+        """The file that is there while this member finishes tasks of a version that another one has taken the place of; it holds that version's name."""
+        return self.state_folder / "agreement.held"
+
+    def _held_version(self) -> Agreement | None:
+        try:
+            name = self.held_mark.read_text()
+            return Agreement.load(self.versions_folder / Path(name).name)
+        except (OSError, UnicodeDecodeError, AgreementError):
+            return None
 
     def identity(self, passphrase: bytes) -> Identity:
         """The private key, if it is the one that stands for this member now."""

@@ -1,20 +1,22 @@
 """What members have signed beside the agreement: that they agree, that a key follows another, that a key no longer counts.
 
 Statements are public and only ever added: members exchange the file and merge it. Nothing in it counts unless its
-signatures verify, so a file from anywhere can be merged.
+signatures verify, and nothing is merged but what counts for keys and members of the agreement or of a version before it,
+so a file from anywhere can be merged.
 
 - A *signature* of a member is over the agreement's digest. With it the member signs its public keys for sums under this agreement, so that others can
   make sums that it may leave before they have met it.
 - A *rotation* names a member's old and new key; both sign it, the old one to allow it and the new one to show that it is held.
 - A *revocation* says that a key no longer counts. The key itself signs it, or as many other members as the threshold t says
-  (all others, where t is all members). A revoked key cannot hand over to a new one: the member is entered anew.
+  (all others, where t is all members), each for a reason of its own or all for one. A revoked key cannot hand over to a
+  new one: the member is entered anew.
 """
 
 from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -40,6 +42,10 @@ _SUMMING: Final = "keys for sums"
 _KEY_DIGITS, _SIGNATURE_DIGITS = 64, 128
 _ROTATING: Final = "key rotation"
 _REVOKING: Final = "key revocation"
+# Of one member that are merged: one a month for twenty years.
+_MOST_ROTATIONS: Final = 256
+# With a second one a key counts no more, whatever follows.
+_MOST_SUCCESSORS: Final = 2
 
 
 @dataclass(frozen=True, order=True)
@@ -94,17 +100,13 @@ class Revocation:
         own = {identity.public_key.hex(): identity.sign(_REVOKING, self.text()).hex()}
         return Revocation(self.key, self.time, self.reason, {**self.signatures, **own})
 
-    def verified(self) -> Revocation:
-        """The statement with those of its signatures that verify."""
-        signers = self.signers()
-        return replace(self, signatures={key: each for key, each in self.signatures.items() if key in signers})
-
-    def signers(self) -> frozenset[str]:
-        """Public keys whose signatures verify."""
+    def signers(self, among: Container[str]) -> frozenset[str]:
+        """The public keys whose signatures verify: of these keys, and the one that is revoked."""
         return frozenset(
             key
             for key, signature in self.signatures.items()
-            if verifies(bytes.fromhex(key), _REVOKING, self.text(), bytes.fromhex(signature))
+            if (key in among or key == self.key)
+            and verifies(bytes.fromhex(key), _REVOKING, self.text(), bytes.fromhex(signature))
         )
 
 
@@ -131,27 +133,18 @@ class Statements:
             by_text[each.text()] = Revocation(each.key, each.time, each.reason, {**known, **each.signatures})
         object.__setattr__(self, "revocations", tuple(by_text[text] for text in sorted(by_text)))
 
-    def merged(self, other: Statements, agreement: Agreement) -> Statements:
-        """All statements of both, of the other's those that verify; of two signatures of one member the one that does.
+    def merged(self, other: Statements, agreement: Agreement, earlier: Iterable[Agreement] = ()) -> Statements:
+        """These statements and those of the other that verify and add something; of two signatures of one member the one that does.
 
-        Of the other's revocations those that the key itself or some member signed: anybody has a key to sign with.
-
-        Raise IdentityError where a member has signed two different keys for sums, another's, or keys that everybody knows the secrets of.
+        Of rotations and revocations those of keys that ever stood for a member, or for the relay, under the agreement or one of the versions `earlier`:
+        anybody can make keys, and have them sign. Raise IdentityError where a member has signed two different keys for sums, another's, or keys that
+        everybody knows the secrets of.
         """
-        rotations = (*self.rotations, *(each for each in other.rotations if each.is_valid()))
-        known_keys = keys_of(agreement, Statements(rotations=rotations))
-        of_members = {key for name, keys in known_keys.items() if name != RELAY_NAME for key in keys.ever}
-        revocations = (
-            *self.revocations,
-            *(
-                each
-                for each in map(Revocation.verified, other.revocations)
-                if each.signatures.keys() & (of_members | {each.key})
-            ),
+        rotations, revocations = _news(self, other, (agreement, *earlier))
+        theirs = Statements(
+            other.signatures, (*self.rotations, *rotations), (*self.revocations, *revocations), other.sum_keys
         )
-        theirs = Statements(other.signatures, rotations, revocations, other.sum_keys)
-        chains = _chains(agreement, theirs)
-        good = _good_signatures(agreement, theirs, chains)
+        chains, members = _chains(agreement, theirs), frozenset(agreement.member_names)
         told, known = (_good_sum_keys(agreement, each, chains) for each in (theirs, self))
         for name in sorted(told.keys() & known.keys()):
             if told[name] != known[name]:
@@ -159,11 +152,34 @@ class Statements:
                     f"{name} has signed two different keys for sums under one agreement; no honest program does.",
                     "Nothing was merged. Ask it by telephone, and let it sign a new agreement with a new key.",
                 )
-        sum_keys = told | known
-        signatures = {**other.signatures, **self.signatures, **good}
-        merged = Statements(signatures, rotations, revocations, {**other.sum_keys, **self.sum_keys, **sum_keys})
+        own_signatures, own_keys = (
+            {name: each for name, each in found.items() if name in members}
+            for found in (self.signatures, self.sum_keys)
+        )
+        merged = replace(
+            theirs,
+            signatures={**own_signatures, **_good_signatures(agreement, theirs, chains)},
+            sum_keys={**own_keys, **told, **known},
+        )
         keys_for_sums(agreement, merged)
         return merged
+
+    def with_known(self, known: Statements, agreement: Agreement) -> Statements:
+        """These statements, and those that were known before, whatever became of the file; of two signatures of one member the one that counts."""
+        both = carried(self, known)
+        if known.signatures.items() <= self.signatures.items() and known.sum_keys.items() <= self.sum_keys.items():
+            return both
+        chains = _chains(agreement, both)
+        signatures, sum_keys = (
+            {
+                **getattr(known, name),
+                **getattr(self, name),
+                **good(agreement, self, chains),
+                **good(agreement, known, chains),
+            }
+            for name, good in (("signatures", _good_signatures), ("sum_keys", _good_sum_keys))
+        )
+        return replace(both, signatures=signatures, sum_keys=sum_keys)
 
     def signed(self, agreement: Agreement, name: str, identity: Identity) -> Statements:
         """With a member's signature over the agreement, and over its keys for sums under it; signatures over anything else are dropped."""
@@ -310,21 +326,24 @@ def keys_for_sums(agreement: Agreement, statements: Statements) -> dict[str, Pub
 class KeysInForce:
     """The keys in force when a process was started, compared with the statements beside the agreement whenever those were written.
 
-    `for_sums` are the keys for masks and votes that members have signed, as far as they have.
+    What was seen once counts on, whatever the file forgets. `for_sums` are the keys for masks and votes that members have signed, as far as they have.
     """
 
-    def __init__(self, agreement: Agreement, agreement_path: Path, *, may_wait: bool = False) -> None:
-        """Raise as `keys_in_force` does; with `may_wait` not for revoked keys, of which `have_changed` tells when it is first asked."""
+    def __init__(
+        self, agreement: Agreement, agreement_path: Path, known: Statements | None = None, *, may_wait: bool = False
+    ) -> None:
+        """`known` are statements that were seen earlier. Raise as `keys_in_force` does; with `may_wait` not for revoked keys, of which `have_changed` tells when it is first asked."""
         self._agreement, self._path, self._seen = agreement, agreement_path, file_mark(statements_path(agreement_path))
-        statements = Statements.load(agreement_path)
-        found = signature_status(agreement, statements)
+        self.statements = Statements() if known is None else known
+        self._read()
+        found = signature_status(agreement, self.statements)
         if may_wait and found.revoked and not found.lacking:
             # Nothing is heard of those who lost theirs: a key that no longer counts stands in their place.
             pinned = {name: bytes.fromhex(key) for name, key in agreement.pinned_keys.items()}
             self.keys, self._seen = {**pinned, **found.keys}, ()
         else:
-            self.keys = dict(keys_in_force(agreement, statements))
-        self.for_sums = keys_for_sums(agreement, statements)
+            self.keys = dict(keys_in_force(agreement, self.statements))
+        self.for_sums = keys_for_sums(agreement, self.statements)
 
     def have_changed(self) -> bool:
         """Whether the file was written since this was asked last, and other keys count now. Raise as `keys_in_force` does."""
@@ -332,11 +351,15 @@ class KeysInForce:
         if seen == self._seen:
             return False
         self._seen = seen
-        return dict(keys_in_force(self._agreement, Statements.load(self._path))) != self.keys
+        self._read()
+        return dict(keys_in_force(self._agreement, self.statements)) != self.keys
 
     def lost(self) -> frozenset[str]:
-        """Members, and the relay, whose keys no longer count by the statements that are there now."""
-        return frozenset(signature_status(self._agreement, Statements.load(self._path)).revoked)
+        """Members, and the relay, whose keys no longer count by the statements that were seen."""
+        return frozenset(signature_status(self._agreement, self.statements).revoked)
+
+    def _read(self) -> None:
+        self.statements = Statements.load(self._path).with_known(self.statements, self._agreement)
 
 
 def file_mark(path: Path) -> tuple[int, ...]:
@@ -371,17 +394,35 @@ class KnownKeys:
 
 def keys_of(agreement: Agreement, statements: Statements) -> dict[str, KnownKeys]:
     """The keys, in hexadecimal, that ever stood for each member, and for the relay where it has one."""
-    chains, successors = _chains(agreement, statements), _successors(statements)
+    chains = _chains(agreement, statements)
+    successors = _successors(statements, agreement.pinned_keys.values())
     return {
         name: KnownKeys(_reached_from(key, successors), name in chains.lost)
         for name, key in agreement.pinned_keys.items()
     }
 
 
-def keys_spoken_of(statements: Statements) -> frozenset[str]:
-    """The keys, in hexadecimal, that a valid rotation or revocation names, whoever they stood for."""
-    rotated = {key for each in statements.rotations if each.is_valid() for key in (each.old, each.new)}
-    return frozenset(rotated | {each.key for each in statements.revocations if each.signers()})
+def carried(statements: Statements, before: Statements) -> Statements:
+    """Statements about a version, with the rotations and revocations that were made under the one before."""
+    return replace(
+        statements,
+        rotations=(*statements.rotations, *before.rotations),
+        revocations=(*statements.revocations, *before.revocations),
+    )
+
+
+def statements_to_keep(
+    known: Statements, seen: Statements, agreement: Agreement, earlier: Iterable[Agreement]
+) -> Statements:
+    """What a member keeps of statements about an agreement that it has seen, with those that it has kept: what adds something, as in merging."""
+    rotations, revocations = _news(known, seen, (agreement, *earlier))
+    members = frozenset(agreement.member_names)
+    return Statements(
+        {name: each for name, each in seen.signatures.items() if name in members},
+        (*known.rotations, *rotations),
+        (*known.revocations, *revocations),
+        {name: each for name, each in seen.sum_keys.items() if name in members},
+    )
 
 
 def statements_path(agreement_path: str | os.PathLike[str]) -> Path:
@@ -411,7 +452,8 @@ def _chains(agreement: Agreement, statements: Statements) -> _Chains:
 
     More statements never bring a lost member back: what counts against it only grows with them.
     """
-    successors, pinned = _successors(statements), agreement.pinned_keys
+    pinned = agreement.pinned_keys
+    successors = _successors(statements, pinned.values())
     keys = {name: _chain_from(key, successors) for name, key in pinned.items()}
     reached = {name: _reached_from(key, successors) for name, key in pinned.items()}
     # Two successors: somebody else has the old key. A cycle: nobody knows which is the last.
@@ -426,12 +468,20 @@ def _chains(agreement: Agreement, statements: Statements) -> _Chains:
     return _Chains(keys, frozenset(torn | shared | {name for name, reach in reached.items() if revoked & reach}))
 
 
-def _successors(statements: Statements) -> dict[str, set[str]]:
-    """The keys that each key was handed over to."""
-    successors: dict[str, set[str]] = {}
+def _successors(statements: Statements, pinned: Iterable[str]) -> dict[str, set[str]]:
+    """The keys that each key was handed over to, of those that pinned ones lead to."""
+    by_old: dict[str, list[Rotation]] = {}
     for each in statements.rotations:
-        if each.is_valid():
-            successors.setdefault(each.old, set()).add(each.new)
+        by_old.setdefault(each.old, []).append(each)
+    successors: dict[str, set[str]] = {}
+    following = list(pinned)
+    while following:
+        old = following.pop()
+        # Taken out, so that each is verified once, and those of strangers never.
+        new = {each.new for each in by_old.pop(old, ()) if each.is_valid()}
+        if new:
+            successors[old] = new
+            following.extend(new)
     return successors
 
 
@@ -454,14 +504,82 @@ def _reached_from(pinned: str, successors: Mapping[str, set[str]]) -> frozenset[
 
 
 def _revoked_keys(needed: int, revocations: Iterable[Revocation], owners: Mapping[str, set[str]]) -> frozenset[str]:
-    """Keys that were given up by themselves or by enough other members."""
-    revoked = set()
+    """Keys that were given up by themselves or by enough other members, whatever reason each gave."""
+    signers: dict[str, set[str]] = {}
     for each in revocations:
-        signers = each.signers()
-        others = {name for key in signers for name in owners.get(key, ())} - owners.get(each.key, set()) - {RELAY_NAME}
-        if each.key in signers or len(others) >= needed:
-            revoked.add(each.key)
+        if each.key in owners:
+            signers.setdefault(each.key, set()).update(each.signers(owners))
+    revoked = set()
+    for key, signed in signers.items():
+        others = {name for each in signed for name in owners.get(each, ())} - owners[key] - {RELAY_NAME}
+        if key in signed or len(others) >= needed:
+            revoked.add(key)
     return frozenset(revoked)
+
+
+def _news(
+    known: Statements, told: Statements, versions: Iterable[Agreement]
+) -> tuple[list[Rotation], list[Revocation]]:
+    """Of what was told, the rotations and revocations that verify, are of keys that ever stood for somebody in one of these versions, and add something."""
+    pinned = [each.pinned_keys for each in versions]
+    rotations = _new_rotations({key for each in pinned for key in each.values()}, known, told)
+    together = Statements(rotations=(*known.rotations, *rotations))
+    known_keys, voices = set[str](), dict[str, set[str]]()
+    for name, key in {pair for each in pinned for pair in each.items()}:
+        reached = _reached_from(key, _successors(together, [key]))
+        known_keys |= reached
+        for each in reached if name != RELAY_NAME else ():
+            voices.setdefault(each, set()).add(key)
+    return rotations, _new_revocations(known_keys, voices, known, told)
+
+
+def _new_rotations(pinned: Iterable[str], known: Statements, told: Statements) -> list[Rotation]:
+    """The rotations that lead on from pinned keys, as many of one key and of one member as matter."""
+    by_old: dict[str, list[Rotation]] = {}
+    # What is known comes first, and is not crowded out.
+    for each in (*known.rotations, *told.rotations):
+        by_old.setdefault(each.old, []).append(each)
+    kept: set[Rotation] = set()
+    for key in pinned:
+        reached, following = {key}, [key]
+        while following and len(reached) <= _MOST_ROTATIONS:
+            successors: dict[str, Rotation] = {}
+            for each in by_old.get(following.pop(0), ()):
+                if len(successors) < _MOST_SUCCESSORS and each.new not in successors and each.is_valid():
+                    successors[each.new] = each
+            kept |= set(successors.values())
+            following += [new for new in successors if new not in reached]
+            reached |= successors.keys()
+    return sorted(kept - set(known.rotations))
+
+
+def _new_revocations(
+    known_keys: Container[str], voices: Mapping[str, set[str]], known: Statements, told: Statements
+) -> list[Revocation]:
+    """The revocations of known keys, with the signatures by which somebody says so who has not said it: the key itself, or a member.
+
+    `voices` has the pinned keys that each key of a member goes back to: by them members are told apart in every version.
+    """
+
+    def saying(each: Revocation, signer: str) -> set[str]:
+        return {"the key itself"} if signer == each.key else voices.get(signer, set())
+
+    said: dict[str, set[str]] = {}
+    for each in known.revocations:
+        for signer in each.signers(voices):
+            said.setdefault(each.key, set()).update(saying(each, signer))
+    kept = []
+    for each in told.revocations:
+        if each.key not in known_keys:
+            continue
+        heard, new = said.setdefault(each.key, set()), dict[str, str]()
+        for signer, signature in each.signatures.items():
+            if saying(each, signer) - heard and replace(each, signatures={signer: signature}).signers(voices):
+                new[signer] = signature
+                heard |= saying(each, signer)
+        if new:
+            kept.append(replace(each, signatures=new))
+    return kept
 
 
 def _good_signatures(agreement: Agreement, statements: Statements, chains: _Chains) -> dict[str, str]:

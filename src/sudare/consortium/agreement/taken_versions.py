@@ -1,7 +1,8 @@
 """The versions of the agreement that a member's node has taken, kept in its state folder: what was put in their place by hand is held to them.
 
 The files beside the agreement can be replaced by anybody who may write there. A node begins under another version only where each version follows the
-one before it, from the last that it has taken itself; and a history that somebody removed is put back.
+one before it, from the last that it has taken itself; a history that somebody removed is put back; and statements that it has seen count on, whatever
+the file beside the agreement forgets.
 """
 
 from __future__ import annotations
@@ -9,55 +10,106 @@ from __future__ import annotations
 import contextlib
 import json
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
 from sudare.consortium.agreement.agreement import Agreement
-from sudare.consortium.agreement.amendments import carried, check_follows, history_folder, keep_version
+from sudare.consortium.agreement.amendments import (
+    Known,
+    check_follows,
+    check_is_branch,
+    earlier_versions,
+    history_folder,
+    keep_version,
+    kept_path,
+)
 from sudare.consortium.agreement.document_fields import hexadecimal, parsed_json, whole
 from sudare.consortium.agreement.member_settings import Member
-from sudare.consortium.agreement.signed_statements import Statements, signature_status, statements_path
-from sudare.errors import AgreementError, IdentityError, SudareError
-from sudare.files import PRIVATE_MODE, make_private_folder, read_text, write_atomically
+from sudare.consortium.agreement.signed_statements import (
+    Statements,
+    carried,
+    signature_status,
+    statements_path,
+    statements_to_keep,
+)
+from sudare.errors import AgreementError, SudareError
+from sudare.files import make_private_folder, read_text, write_atomically
 
 _MEMORY: Final = "agreement.json"
-_FOLDER: Final = "agreements"
 
 
-def take_version(member: Member, agreement: Agreement) -> list[int]:
+def take_version(member: Member, agreement: Agreement, *, instead: bool = False) -> list[int]:
     """Remember a version that is in force as the one that this member has taken. Returns the numbers of versions that the history lacked, and has again.
 
     A version that is later than the one remembered gives the account the budget that it names. Raise AgreementError where the member has taken a later
-    version, another one of the same number, or one from which the versions that are kept do not lead to this one.
+    version, another one of the same number, or one from which the versions that are kept do not lead to this one; with `instead` it leaves the one that
+    it has taken for this one, if both go back to one version.
     """
-    known = _remembered(member)
-    if known is not None and agreement.version < known["version"]:
-        raise AgreementError(
-            f"This is version {agreement.version} of the agreement; this member has taken version {known['version']} ({known['digest'][:12]}) already.",
-            "Ask another member for that version and its statements, and put them in place.",
-        )
-    is_another = known is not None and agreement.digest != known["digest"]
-    # A first version names none before it: members that sign another first one begin anew.
-    if known is not None and is_another and agreement.version > 1:
-        _check_leads_to(member, known, agreement)
-    if known is not None and agreement.version > known["version"]:
+    check_can_be_taken(member, agreement, instead=instead)
+    taken, left = _remembered(member), taken_version(member)
+    if taken is not None and (agreement.version > taken["version"] or instead):
         _raise_budget(member, agreement)
-    make_private_folder(_folder(member))
-    seen = known_statements(member, agreement)
-    statements = carried(member.statements(), seen)
-    if statements != seen:
-        keep_version(_folder(member), agreement, statements, PRIVATE_MODE)
+    make_private_folder(member.versions_folder)
+    seen = member.statements(agreement)
+    # What was seen under the version before counts under this one, also where its file was written without.
+    seen = seen if left is None else carried(seen, member.known_statements(left))
+    remember_statements(member, agreement, seen)
     missing = restored_history(member, agreement)
-    if known is None or is_another:
+    if taken is None or agreement.digest != taken["digest"]:
         content = json.dumps({"version": agreement.version, "digest": agreement.digest}).encode()
         write_atomically(member.state_folder / _MEMORY, content)
+        # What it still wanted to finish under the version before is left now.
+        member.held_mark.unlink(missing_ok=True)
     return missing
 
 
-def known_statements(member: Member, agreement: Agreement) -> Statements:
-    """The statements about a version that this member's node has seen; none of a version that it has not taken."""
-    paths = _folder(member).glob(f"{agreement.version:04d}-{agreement.digest[:12]}.toml")
-    return next(map(Statements.load, paths), Statements())
+def check_can_be_taken(member: Member, agreement: Agreement, *, instead: bool = False) -> None:
+    """Raise AgreementError as `take_version` does."""
+    taken = _remembered(member)
+    # A first version names none before it: members that sign another first one begin anew.
+    if taken is None or agreement.digest == taken["digest"] or (agreement.version == taken["version"] == 1):
+        return
+    if agreement.version < taken["version"]:
+        raise AgreementError(
+            f"This is version {agreement.version} of the agreement; this member has taken version {taken['version']} ({taken['digest'][:12]}) already.",
+            "Ask another member for that version and its statements, and put them in place.",
+        )
+    left = taken_version(member)
+    if not instead or left is None:
+        _check_leads_to(member, taken, agreement)
+        return
+    known = known_of(member, left)
+    ours, theirs = (
+        (each, *earlier_versions(each, member.agreement_path, known.versions)) for each in (left, agreement)
+    )
+    check_is_branch(ours, known.statements, theirs)
+
+
+def taken_version(member: Member) -> Agreement | None:
+    """The version that this member has taken last, as it is kept; None where it has taken none."""
+    taken = _remembered(member)
+    return None if taken is None else next((each for each, _ in _kept(member) if each.digest == taken["digest"]), None)
+
+
+def has_left(member: Member, agreement: Agreement) -> bool:
+    """Whether this member has taken another version than this one since."""
+    taken = _remembered(member)
+    return taken is not None and taken["digest"] != agreement.digest
+
+
+def known_of(member: Member, agreement: Agreement) -> Known:
+    """The statements about a version that this member has seen, and all versions that it has kept."""
+    return Known(member.known_statements(agreement), tuple(each for each, _ in _kept(member)))
+
+
+def remember_statements(member: Member, agreement: Agreement, seen: Statements) -> None:
+    """Keep what was seen of statements about a version: it counts on, whatever the file beside the agreement forgets. Raise OSError where it cannot be written."""
+    known = known_of(member, agreement)
+    earlier = earlier_versions(agreement, member.agreement_path, known.versions)
+    kept = statements_to_keep(known.statements, seen, agreement, earlier)
+    if kept != known.statements:
+        path = kept_path(member.versions_folder, agreement)
+        write_atomically(path, agreement.to_toml().encode())
+        write_atomically(statements_path(path), kept.to_toml().encode())
 
 
 def version_digests(member: Member, agreement: Agreement) -> frozenset[str]:
@@ -72,12 +124,7 @@ def versions_up_to(member: Member, agreement: Agreement) -> list[tuple[Agreement
     Each is the text whose hash the next one names: what else stands in the history changes nothing. A member that joined later begins with a later version.
     """
     by_digest = {each.digest: (each, statements) for each, statements in _kept(member)}
-    present = member.statements()
-    _, known = by_digest.get(agreement.digest, (agreement, present))
-    # Of keys for sums that contradict each other, those that this member took the version with.
-    with contextlib.suppress(IdentityError):
-        known = known.merged(present, agreement)
-    chain = [(agreement, known)]
+    chain = [(agreement, member.statements(agreement))]
     while (before := by_digest.get(chain[-1][0].previous or "")) is not None:
         chain.append(before)
     return chain[::-1]
@@ -94,24 +141,17 @@ def _remembered(member: Member) -> dict[str, Any] | None:
     )
 
 
-def _folder(member: Member) -> Path:
-    return member.state_folder / _FOLDER
-
-
 def _kept(member: Member) -> list[tuple[Agreement, Statements]]:
-    """Every version that is kept in the state folder or in the history, by its number. What cannot be read is none."""
+    """Every version that is kept in the state folder or in the history, or stands in the agreement's place, by its number. What cannot be read is none."""
     found: dict[str, tuple[Agreement, Statements]] = {}
-    for folder in (_folder(member), history_folder(member.agreement_path)):
-        for path in sorted(folder.glob("*.toml")):
-            try:
-                agreement, statements = Agreement.load(path), Statements.load(path)
-            except SudareError:
-                continue
-            earlier = found.get(agreement.digest)
-            found[agreement.digest] = (
-                agreement,
-                statements if earlier is None else carried(earlier[1], statements),
-            )
+    folders = member.versions_folder, history_folder(member.agreement_path)
+    for path in (*(each for folder in folders for each in sorted(folder.glob("*.toml"))), member.agreement_path):
+        try:
+            agreement, statements = Agreement.load(path), Statements.load(path)
+        except SudareError:
+            continue
+        earlier = found.get(agreement.digest)
+        found[agreement.digest] = agreement, statements if earlier is None else carried(earlier[1], statements)
     return sorted(found.values(), key=lambda each: each[0].version)
 
 
@@ -120,20 +160,21 @@ def _check_leads_to(member: Member, known: dict[str, Any], agreement: Agreement)
     if agreement.version == known["version"]:
         raise AgreementError(
             f"This is another version {agreement.version} of the agreement than the one that this member has taken ({known['digest'][:12]}).",
-            "Ask the other members which they hold, and put that one in place.",
+            "Ask the other members which they hold. If all hold the other one, put it beside the agreement as its next version: sudare consortium adopt --instead",
         )
     by_digest = {each.digest: (each, statements) for each, statements in _kept(member)}
-    chain = [(agreement, member.statements())]
+    chain = [(agreement, member.statements(agreement))]
     while chain[-1][0].digest != known["digest"]:
-        before = by_digest.get(chain[-1][0].previous or "")
-        if before is None:
+        found = by_digest.get(chain[-1][0].previous or "")
+        if found is None:
             raise AgreementError(
                 f"The versions between version {known['version']} of the agreement, which this member has taken, and version {agreement.version} are not all here.",
                 f"Put those of another member's folder '{history_folder(member.agreement_path).name}' beside the agreement.",
             )
-        chain.append(before)
+        chain.append(found)
+    texts = [each for each, _ in _kept(member)]
     for (earlier, statements), (later, about_later) in pairwise(reversed(chain)):
-        check_follows(earlier, statements, later)
+        check_follows(earlier, statements, later, earlier_versions(earlier, member.agreement_path, texts))
         if not signature_status(later, about_later).is_in_force and later.digest != agreement.digest:
             raise AgreementError(
                 f"Version {later.version} of the agreement is not signed by all as it is kept.",
@@ -145,7 +186,7 @@ def restored_history(member: Member, agreement: Agreement) -> list[int]:
     """The numbers of versions that this member has taken and the history lacked: they are put back."""
     folder, missing = history_folder(member.agreement_path), []
     for earlier, statements in _kept(member):
-        path = folder / f"{earlier.version:04d}-{earlier.digest[:12]}.toml"
+        path = kept_path(folder, earlier)
         is_whole = path.exists() and statements_path(path).exists()
         if earlier.version < agreement.version and not is_whole and _is_before(member, earlier, agreement):
             # Where nobody may write beside the agreement, the versions stay in the state folder.
