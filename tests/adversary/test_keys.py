@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from sudare.cli.key_files import private_key
-from sudare.consortium import Identity, Member, ModelsTask, ScalerTask, Task
+from sudare.consortium import Budget, Identity, Member, MemberEntry, ModelsTask, ScalerTask, Task
+from sudare.consortium.agreement.amendments import Amendment, amended, following_version, proposal_path
 from sudare.consortium.agreement.consortium_setup_steps import added
 from sudare.consortium.agreement.member_settings import Data
 from sudare.consortium.agreement.signed_statements import (
@@ -33,7 +34,9 @@ from sudare.consortium.agreement.signed_statements import (
     signature_status,
     statements_path,
 )
+from sudare.consortium.agreement.taken_versions import known_of
 from sudare.consortium.network.transport.certificates import kit_files, write_kits
+from sudare.consortium.node_restart_on_change import adopt_by_hand
 from sudare.consortium.tasks.task_activities import activity_of
 from sudare.errors import AgreementError, IdentityError, KeyRevoked
 from sudare.frames.sources import SqlSource
@@ -252,6 +255,63 @@ def test_go_on_with_a_revoked_key_at_a_node_that_is_running(tmp_path: Path) -> N
     assert nodes[0].task_runs[task.name].activity is None
 
 
+def test_bring_a_revoked_key_back_by_an_older_file_of_statements(tmp_path: Path) -> None:
+    """The file was genuine, and whoever may write beside the agreement has kept it: nodes that are started again know better."""
+    member, west = founded(tmp_path, ScalerTask("scales", 1.0))[0], IDENTITIES["west"]
+    path, node = member.agreement_path, node_of(member, LocalHub())
+    older, revocation = statements_path(path).read_bytes(), Revocation(west.public_key.hex(), "2026", "stolen")
+    replace(member.statements(), revocations=(revocation.signed_by(west),)).save(path)
+    with pytest.raises(KeyRevoked, match="west"):
+        node._check_statements()
+    statements_path(path).write_bytes(older)
+    assert node._keys.lost() == {"west"}
+    assert signature_status(member.agreement(), member.statements()).revoked == ("west",)
+    with pytest.raises(KeyRevoked, match="west"):
+        node_of(member, LocalHub())
+    # A version that names the key is taken by nobody, and by no command of this member.
+    second = replace(member.agreement(), version=2, previous=member.agreement().digest)
+    second.save(proposal_path(path))
+    signed_by_all(second, IDENTITIES).save(proposal_path(path))
+    with pytest.raises(KeyRevoked, match="west"):
+        adopt_by_hand(member)
+
+
+def test_bring_a_key_back_that_was_handed_over_by_an_older_file_of_statements(tmp_path: Path) -> None:
+    # Where members may leave, keys for sums are signed anew with the key, and the older file has the old ones.
+    member, new = founded(tmp_path, ScalerTask("scales", 1.0), relay=Identity.generated())[0], Identity.generated()
+    path, agreement, node = member.agreement_path, member.agreement(), node_of(member, LocalHub())
+    older, rotation = statements_path(path).read_bytes(), Rotation.made(IDENTITIES["west"], new)
+    replace(member.statements(), rotations=(rotation,)).with_sum_keys(agreement, "west", new).save(path)
+    node._check_statements()
+    assert node._keys_have_changed
+    statements_path(path).write_bytes(older)
+    again = node_of(member, LocalHub())
+    assert again._keys.keys["west"] == new.public_key
+    again._check_statements()
+    assert not again._keys_have_changed
+
+
+def test_bar_a_newcomer_with_a_revocation_that_one_member_signed_alone(tmp_path: Path) -> None:
+    """West is to be taken out, signs nothing, and says of the newcomer's key that it no longer counts."""
+    member, south = founded(tmp_path, ScalerTask("scales", 1.0))[0], Identity.generated()
+    first, path, file = member.agreement(), member.agreement_path, tmp_path / "from-west.statements"
+    entry = MemberEntry("south", south.public_key.hex(), Budget(10.0, 1e-5))
+    second = amended(first, member.statements(), Amendment(frozenset({"west"}))).with_member(entry)
+    keys = {"east": IDENTITIES["east"], "north": IDENTITIES["north"], "south": south}
+    second.save(proposal_path(path))
+    signed_by_all(second, keys).save(proposal_path(path))
+    said = Revocation(south.public_key.hex(), "2026", "").signed_by(IDENTITIES["west"])
+    file.write_text(Statements(revocations=(said,)).to_toml())
+    for place, agreement in ((path, first), (proposal_path(path), second)):
+        added(agreement, place, [file])
+        assert signature_status(agreement, Statements.load(place)).is_in_force
+    assert Statements.load(path).revocations == ()
+    # Also where somebody wrote it into the file itself.
+    replace(member.statements(), revocations=(said,)).save(path)
+    assert following_version(first, path, known_of(member, first)) == second
+    assert adopt_by_hand(member) == second
+
+
 def test_tell_a_running_node_nothing_new_or_nothing_that_can_be_read(tmp_path: Path) -> None:
     """Rotations and damaged files end no node; its owner is told."""
     member = founded(tmp_path, ScalerTask("scales", 1.0))[0]
@@ -266,9 +326,12 @@ def test_tell_a_running_node_nothing_new_or_nothing_that_can_be_read(tmp_path: P
     node._check_statements()
     statements_path(path).write_text("?")
     node._check_statements()
+    # What was seen counts on without the file.
     statements_path(path).unlink()
     node._check_statements()
-    assert ["rotated" in told[0], "cannot be used" in told[1], "cannot be used" in told[2]] == [True] * 3
+    assert ["rotated" in told[0], "cannot be used" in told[1]] == [True] * 2
+    assert len(told) == 2
+    assert len(member.statements().rotations) == 1
 
 
 def test_bring_a_revoked_key_back_by_handing_it_over_to_a_member_that_revoked_it() -> None:
@@ -322,6 +385,14 @@ def test_make_a_members_own_statements_unreadable_by_sending_it_many(
     false = Revocation(identities["east"].public_key.hex(), "2026", "", {f"{n:064x}": "0" * 128 for n in range(50)})
     file = tmp_path / "junk.statements"
     file.write_text(Statements({}, junk, (false,)).to_toml())
+    added(agreement, path, [file])
+    assert statements_path(path).read_bytes() == before
+    # Nor what verifies and is nobody's: strangers have keys, too, and names are free.
+    strangers = [Identity.generated() for _ in range(3)]
+    own = tuple(Rotation.made(old, new) for old in strangers for new in strangers if old is not new)
+    given_up = tuple(Revocation(key.public_key.hex(), "2026", "").signed_by(key) for key in strangers)
+    names = {f"x{number}": "00" * 64 for number in range(300)}
+    file.write_text(Statements(names, own, given_up, dict.fromkeys(names, "00" * 128)).to_toml())
     added(agreement, path, [file])
     assert statements_path(path).read_bytes() == before
     monkeypatch.setattr("sudare.consortium.agreement.signed_statements.MOST_STATEMENTS", 200)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import io
 import json
 import shutil
@@ -29,7 +30,12 @@ from sudare.consortium.network.transport.base import Packet
 from sudare.consortium.network.transport.certificates import days_left, is_usable, write_kits
 from sudare.consortium.node import Node
 from sudare.consortium.node_control_files import ask_running_node
-from sudare.consortium.node_restart_on_change import NodeReload, adopt_following_version, tasks_under_way
+from sudare.consortium.node_restart_on_change import (
+    NodeReload,
+    adopt_by_hand,
+    adopt_following_version,
+    tasks_under_way,
+)
 from sudare.consortium.tasks.task_account import mark_of
 from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter, KeyRevoked
 from sudare.files import write_atomically
@@ -81,10 +87,92 @@ def test_what_was_paid_for_is_finished_before_or_given_up_by_the_steward(tmp_pat
     proposed(member.agreement_path, amendment_of(member), KEYS)
     assert not node.run(stay=True, most_seconds=0.7)
     # As `sudare consortium adopt --end-tasks` does.
-    adopt_proposal(member.agreement_path)
+    adopt_by_hand(member)
     node = renewable(member)
     assert (node.agreement.version, tasks_under_way(member, node.agreement)) == (2, {})
     assert member.account(node.agreement).spent().epsilon == 1.0
+
+
+def look(node: Node) -> bool:
+    node._looked_at = node._weighed_at = float("-inf")
+    return node._poll(stay=True)
+
+
+def test_what_was_paid_for_is_finished_also_where_another_member_of_the_same_file_has_taken_the_version(
+    tmp_path: Path,
+) -> None:
+    """East has nothing under way and puts the version in the place of the file that all use; west goes on under the one before, and is so after a restart."""
+    east, _, west = founded(tmp_path, RISK)
+    first, told = west.agreement(), list[str]()
+    west.account(first).charge(Guarantee(1.0), pure_cost(1.0), "a sum", f"{mark_of(first, 'risk')}, run 1")
+    node = renewable(west)
+    node.tell = told.append
+    second = amendment_of(east)
+    proposed(east.agreement_path, second, KEYS)
+    assert adopt_following_version(east, first) == second
+    assert not look(node)
+    assert not [text for text in told if "not signed" in text or "cannot be used" in text]
+    assert [text for text in told if "waits for tasks that were paid for: risk" in text]
+    # Commands of west are about the version that its node works under, those of east about the other.
+    assert (west.agreement(), east.agreement()) == (first, second)
+    again = renewable(west)
+    assert again.agreement == first
+    assert tasks_under_way(west, first) == {"risk": "paid for, not finished"}
+    assert not look(again)
+    # A version later the way leads through the one between.
+    third = amendment_of(east)
+    proposed(east.agreement_path, third, KEYS)
+    assert adopt_following_version(east, second) == third
+    assert not look(again)
+    # As its node writes when the task is finished.
+    finished = {"agreement": first.digest, "tasks": {"risk": {"state": "finished"}}}
+    write_atomically(west.state_folder / "node.json", json.dumps(finished).encode())
+    assert tasks_under_way(west, first) == {}
+    assert look(again)
+    assert again.renewed_for == "agreement"
+    assert adopt_following_version(west, first) == third == renewable(west).agreement == west.agreement()
+
+
+def test_a_steward_gives_up_what_was_paid_for_under_a_version_that_another_one_has_replaced(tmp_path: Path) -> None:
+    east, _, west = founded(tmp_path, RISK)
+    first = west.agreement()
+    west.account(first).charge(Guarantee(1.0), pure_cost(1.0), "a sum", f"{mark_of(first, 'risk')}, run 1")
+    node = renewable(west)
+    proposed(east.agreement_path, amendment_of(east), KEYS)
+    second = adopt_following_version(east, first)
+    assert not look(node)
+    assert adopt_by_hand(west) == second == west.agreement()
+    assert look(node)
+    assert node.renewed_for == "agreement"
+    assert renewable(west).agreement == second
+    assert west.account(second).spent().epsilon == 1.0
+
+
+def test_a_version_that_came_into_force_while_no_node_ran_is_taken(tmp_path: Path) -> None:
+    member = founded(tmp_path, RISK)[0]
+    proposed(member.agreement_path, amendment_of(member), KEYS)
+    node = renewable(member)
+    assert look(node)
+    assert node.renewed_for == "agreement"
+
+
+def test_a_node_finishes_an_adoption_that_was_cut_off_between_its_two_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = founded(tmp_path, RISK)[0]
+    second = amendment_of(member)
+    proposed(member.agreement_path, second, KEYS)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Statements, "save", full)
+        with pytest.raises(OSError, match="No space"):
+            adopt_following_version(member, member.agreement())
+    assert Agreement.load(member.agreement_path) == second
+    assert renewable(member).agreement == second
+    assert not list(tmp_path.glob("agreement.next*"))
 
 
 def test_a_member_that_was_taken_out_is_told_and_keeps_its_files(tmp_path: Path) -> None:

@@ -419,7 +419,7 @@ class Node:
         """Look whether keys were rotated or revoked since. Raise as `_handle_revocation` does."""
         self._tell_of_changed_agreement()
         try:
-            if self._keys.have_changed():
+            if self._keys.have_changed() and not self._keys_have_changed:
                 self._keys_have_changed = True
                 self.tell(
                     "a member has rotated its key: start the node again, so that it takes the new one"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +12,12 @@ import pytest
 from sudare.consortium import Agreement, Budget, Identity, LearningTask, MemberEntry, Revocation, Rotation, Statements
 from sudare.consortium.agreement.amendments import (
     Amendment,
+    Known,
+    adopt_following,
     adopt_proposal,
     amended,
     check_follows,
+    finish_adoption,
     following_version,
     history_folder,
     path_after_adoption,
@@ -127,11 +132,11 @@ def test_a_key_that_does_not_count_is_not_named_again_when_its_member_has_left(h
     again = third.with_member(MemberEntry("west", stolen.public_key.hex(), Budget(4.0, 1e-5)))
     proposed(path, again, {**staying, "west": stolen})
     with pytest.raises(KeyRevoked, match="west"):
-        check_follows(second, Statements.load(path), again)
+        check_follows(second, Statements.load(path), again, [FIRST])
     with pytest.raises(KeyRevoked, match="west"):
         adopt_proposal(path)
     fresh = MemberEntry("west", Identity.generated().public_key.hex(), Budget(4.0, 1e-5))
-    check_follows(second, Statements.load(path), third.with_member(fresh))
+    check_follows(second, Statements.load(path), third.with_member(fresh), [FIRST])
 
 
 def test_a_version_takes_its_place_once_all_have_signed_and_the_old_one_is_kept(tmp_path: Path) -> None:
@@ -178,7 +183,11 @@ def test_taking_a_version_goes_on_after_a_crash(written: str, tmp_path: Path, mo
         patch.setattr(*broken[written], crash)
         with pytest.raises(KeyboardInterrupt):
             adopt_proposal(path)
-    assert adopt_proposal(path) == second
+    assert following_version(FIRST, path) == second
+    # As a node does when it starts, or whoever adopts it again.
+    finish_adoption(path)
+    if written == "history":
+        assert adopt_proposal(path) == second
     assert signature_status(second, Statements.load(path)).is_in_force
     assert [each.agreement.version for each in versions(path)] == [1, 2]
 
@@ -218,7 +227,53 @@ def test_a_version_that_was_put_in_place_by_hand_is_held_to_what_may_follow(tmp_
     second = replace(FIRST, version=2, previous=FIRST.digest)
     second.save(path)
     signed_by_all(second, KEYS).save(path)
-    assert following_version(FIRST, path, SIGNED) == second
+    assert following_version(FIRST, path, Known(SIGNED)) == second
     gone = Revocation(KEYS["west"].public_key.hex(), "2026-11-17", "stolen").signed_by(KEYS["west"])
     with pytest.raises(KeyRevoked, match="west"):
-        following_version(FIRST, path, replace(SIGNED, revocations=(gone,)))
+        following_version(FIRST, path, Known(replace(SIGNED, revocations=(gone,))))
+
+
+def test_members_of_one_machine_take_a_version_in_the_same_moment(tmp_path: Path) -> None:
+    path = tmp_path / "agreement.toml"
+    FIRST.save(path)
+    SIGNED.save(path)
+    second = amended(FIRST, SIGNED, Amendment())
+    proposed(path, second, KEYS)
+    together = threading.Barrier(4)
+
+    def take(_: int) -> Agreement:
+        together.wait()
+        return adopt_following(FIRST, path, lambda following: None)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(take, range(4))) == [second] * 4
+    assert signature_status(second, Statements.load(path)).is_in_force
+    with pytest.raises(AgreementError, match=r"agreement\.next\.toml"):
+        adopt_proposal(path)
+
+
+def test_another_line_of_versions_takes_the_place_of_the_present_one_only_if_that_is_said(tmp_path: Path) -> None:
+    """As a relay that collects is given it, which has no member."""
+    path = tmp_path / "agreement.toml"
+    FIRST.save(path)
+    SIGNED.save(path)
+    ours = amended(FIRST, SIGNED, Amendment())
+    proposed(path, ours, KEYS)
+    adopt_proposal(path)
+    theirs = amended(FIRST, SIGNED, Amendment(tasks=(RISK,)))
+    third = amended(theirs, signed_by_all(theirs, KEYS), Amendment())
+    proposed(path, third, KEYS)
+    with pytest.raises(AgreementError, match="not here"):
+        adopt_proposal(path, instead=True)
+    proposed(path, theirs, KEYS)
+    with pytest.raises(AgreementError, match="not the version that follows"):
+        adopt_proposal(path)
+    assert adopt_proposal(path, instead=True) == theirs
+    assert [each.agreement for each in versions(path)] == [FIRST, theirs]
+    assert [Agreement.load(each) for each in (history_folder(path) / "left").glob("*.toml")] == [ours]
+    # Nobody goes back to a lower number.
+    proposed(path, third, KEYS)
+    adopt_proposal(path)
+    proposed(path, ours, KEYS)
+    with pytest.raises(AgreementError, match="it is earlier"):
+        adopt_proposal(path, instead=True)

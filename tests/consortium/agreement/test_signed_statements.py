@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
@@ -384,9 +384,51 @@ def test_a_member_that_takes_the_relay_s_key_stands_for_nobody() -> None:
     assert signature_status(RELAYED, statements).revoked == ("north", "relay")
 
 
-def test_a_revocation_that_no_member_signed_is_not_merged() -> None:
+def test_a_revocation_that_no_member_signed_or_of_nobodys_key_is_not_merged() -> None:
     newcomer, rotated = Identity.generated(), Identity.generated()
     rotation = Rotation.made(EAST, rotated)
-    for signer, is_kept in ((STRANGER, False), (newcomer, True), (WEST, True), (rotated, True)):
-        given = Statements(rotations=(rotation,), revocations=(revocation_of(newcomer, signer),))
+    for signer, is_kept in ((STRANGER, False), (NORTH, True), (WEST, True), (rotated, True)):
+        given = Statements(rotations=(rotation,), revocations=(revocation_of(NORTH, signer),))
         assert bool(SIGNED.merged(given, AGREEMENT).revocations) == is_kept
+    for signer in (STRANGER, newcomer, WEST):
+        given = Statements(revocations=(revocation_of(newcomer, signer),))
+        assert SIGNED.merged(given, AGREEMENT) == SIGNED
+    # Of a member that has left it is known by the version that named it.
+    before = agreement_of({**IDENTITIES, "north": newcomer})
+    given = Statements(revocations=(revocation_of(newcomer, newcomer),))
+    assert SIGNED.merged(given, AGREEMENT, [before]).revocations == given.revocations
+
+
+def test_of_what_one_member_can_say_for_ever_as_much_is_merged_as_matters() -> None:
+    """Other reasons for one revocation, other dates and heirs of one key, chains without end."""
+    reasons = tuple(revocation_of(NORTH, EAST, reason=str(number)) for number in range(5))
+    merged = SIGNED.merged(Statements(revocations=reasons), AGREEMENT)
+    assert len(merged.revocations) == 1
+    both = merged.merged(Statements(revocations=(revocation_of(NORTH, WEST), *reasons)), AGREEMENT)
+    assert len(both.revocations) == 2
+    assert signature_status(AGREEMENT, both).revoked == ("north",)
+    heirs = tuple(Rotation.made(EAST, Identity.generated()) for _ in range(4))
+    torn = SIGNED.merged(Statements(rotations=heirs), AGREEMENT)
+    assert len(torn.rotations) == 2
+    assert signature_status(AGREEMENT, torn).revoked == ("east",)
+
+
+def test_the_rotations_of_one_member_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sudare.consortium.agreement.signed_statements._MOST_ROTATIONS", 3)
+    keys = [EAST, *(Identity.generated() for _ in range(6))]
+    chain = tuple(Rotation.made(old, new) for old, new in pairwise(keys))
+    merged = SIGNED.merged(Statements(rotations=chain), AGREEMENT)
+    assert set(merged.rotations) == set(chain[:3])
+
+
+def test_what_was_known_counts_on_where_the_file_forgets_it() -> None:
+    new = Identity.generated()
+    rotated = with_(SIGNED, rotations=(Rotation.made(EAST, new),)).with_sum_keys(AGREEMENT, "east", new)
+    found = SIGNED.with_known(rotated, AGREEMENT)
+    assert signature_status(AGREEMENT, found).keys["east"] == new.public_key
+    assert signature_status(AGREEMENT, found).is_in_force
+    assert signature_status(AGREEMENT, Statements().with_known(SIGNED, AGREEMENT)).is_in_force
+    junk = Statements(
+        dict.fromkeys(SIGNED.signatures, "00" * 64), sum_keys=dict.fromkeys(SIGNED.signatures, "00" * 128)
+    )
+    assert signature_status(AGREEMENT, junk.with_known(SIGNED, AGREEMENT)).is_in_force

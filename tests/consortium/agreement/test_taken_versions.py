@@ -12,10 +12,11 @@ import pytest
 from sudare.consortium import Agreement, Budget, LearningTask, Member, Revocation
 from sudare.consortium.agreement.amendments import Amendment, adopt_proposal, amended, history_folder, versions
 from sudare.consortium.agreement.approvals import is_paid_in_another_version
-from sudare.consortium.agreement.taken_versions import known_statements, take_version, version_digests
+from sudare.consortium.agreement.taken_versions import take_version, version_digests
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.member_report import report_values
 from sudare.consortium.node import Node
+from sudare.consortium.node_restart_on_change import adopt_by_hand
 from sudare.consortium.tasks.task_account import mark_of
 from sudare.errors import AgreementError, KeyRevoked
 from sudare.privacy import Guarantee
@@ -23,6 +24,7 @@ from sudare.privacy.accounting import pure_cost
 from tests.consortium.agreement.test_amendments import proposed
 from tests.consortium.agreement.test_schedules import daily, save_signed
 from tests.consortium.clinics import IDENTITIES, NAMES, founded, node_of
+from tests.consortium.documents import signed_by_all
 from tests.consortium.local_transport import LocalHub
 
 RISK = LearningTask("risk", "one-sum", 1.0)
@@ -84,6 +86,31 @@ def test_another_version_of_the_same_number_is_refused(tmp_path: Path) -> None:
         take_version(member, member.agreement())
 
 
+def test_a_member_leaves_its_line_of_versions_for_the_one_that_all_others_hold(tmp_path: Path) -> None:
+    """Both were signed by all. What was paid for under the one that is left stays known, and budgets are not made smaller."""
+    member = founded(tmp_path, RISK)[0]
+    first, signed = member.agreement(), member.statements()
+    take_version(member, first)
+    ours = adopted(member)
+    take_version(member, ours)
+    theirs = amended(first, signed, Amendment(tasks=(LearningTask("more", "one-sum", 1.0),)))
+    following = amended(theirs, signed_by_all(theirs, KEYS), Amendment())
+    save_signed(member, theirs)
+    with pytest.raises(AgreementError, match="adopt --instead"):
+        take_version(member, theirs)
+    save_signed(member, ours)
+    proposed(member.agreement_path, theirs, KEYS)
+    with pytest.raises(AgreementError, match="another version 2"):
+        adopt_by_hand(member)
+    assert member.agreement() == ours
+    assert adopt_by_hand(member, instead=True) == theirs == node_of(member, LocalHub()).agreement
+    assert version_digests(member, theirs) == {first.digest, ours.digest, theirs.digest}
+    assert [each.agreement for each in versions(member.agreement_path)] == [first, theirs]
+    # From there it goes on as for all others.
+    proposed(member.agreement_path, following, KEYS)
+    assert adopt_by_hand(member) == following == node_of(member, LocalHub()).agreement
+
+
 def test_what_was_revoked_stays_so_whatever_the_files_beside_the_agreement_forget(tmp_path: Path) -> None:
     member = founded(tmp_path, RISK)[0]
     first = member.agreement()
@@ -93,7 +120,7 @@ def test_what_was_revoked_stays_so_whatever_the_files_beside_the_agreement_forge
     save_signed(member, replace(first, version=2, previous=first.digest))
     with pytest.raises(KeyRevoked, match="west"):
         take_version(member, member.agreement())
-    assert known_statements(member, first).revocations == (gone,)
+    assert member.known_statements(first).revocations == (gone,)
 
 
 def test_a_history_that_was_removed_is_put_back_and_told(tmp_path: Path) -> None:
