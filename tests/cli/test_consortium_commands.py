@@ -28,6 +28,7 @@ from sudare.consortium import (
     signature_status,
 )
 from sudare.consortium.agreement.consortium_setup_steps import NewMember, joined, signed
+from sudare.consortium.agreement.taken_versions import take_version
 from sudare.errors import AgreementError, NotApproved
 from sudare.privacy import Guarantee
 from sudare.privacy.accounting import gaussian_cost, pure_cost
@@ -687,6 +688,50 @@ def test_a_version_waits_for_what_was_paid_for_unless_the_steward_gives_it_up(co
     assert "risk (paid for, not finished)" in held.stderr
     ended = sudare("consortium", "adopt", "--member", "east/member.toml", "--end-tasks", "--json")
     assert (ended.exit_code, ended.values["ended"]) == (0, ["risk"])
+    # North uses the same file, and takes what stands there.
+    assert sudare("consortium", "adopt", "--member", "north/member.toml").exit_code == 91
+    take_version(Member.load("north/member.toml"), agreement)
+    shown = sudare("consortium", "adopt", "--member", "north/member.toml", "--dry-run", "--json")
+    taken = sudare("consortium", "adopt", "--member", "north/member.toml", "--json")
+    assert shown.values["version"] == taken.values["version"] == 2
+
+
+def test_what_was_signed_is_signed_otherwise_and_left_only_where_that_is_said(consortium: Path, sudare: Sudare) -> None:
+    sign = ("consortium", "sign", "--next", "--member")
+    kept = {}
+    for task in ("scales", "risk"):
+        assert sudare("consortium", "amend", "agreement.toml", "--remove-task", task).exit_code == 0
+        if kept:
+            refused = sudare(*sign, "east/member.toml")
+            assert refused.exit_code == 91
+            assert "has signed another version 2" in unwrapped(refused.stderr)
+        for name in ("east", "north"):
+            signed_again = sudare(*sign, f"{name}/member.toml", *(["--instead"] if kept else []))
+            assert signed_again.exit_code == 0, signed_again.stderr
+            assert ("cannot take that back" in unwrapped(signed_again.stdout)) == bool(kept)
+        files_of = [Path(f"agreement.next{ending}") for ending in (".toml", ".statements")]
+        kept[task] = {path: path.read_bytes() for path in files_of}
+        if task == "scales":
+            for path in files_of:
+                path.unlink()
+    adopt = ("consortium", "adopt", "--member", "east/member.toml", "--json")
+    assert sudare(*adopt).exit_code == 0
+    for path, content in kept["scales"].items():
+        path.write_bytes(content)
+    assert sudare(*adopt).exit_code == 91
+    changed = sudare(*adopt, "--instead")
+    assert changed.exit_code == 0, changed.stderr
+    assert [task.name for task in Member.load("east/member.toml").agreement().tasks] == ["risk"]
+
+
+def test_a_check_counts_what_a_member_has_seen_whatever_the_file_forgets(consortium: Path, sudare: Sudare) -> None:
+    own, older = Member.load("east/member.toml"), Path("agreement.statements").read_bytes()
+    assert sudare("key", "revoke", "--member", "north/member.toml", "--reason", "lost").exit_code == 0
+    take_version(own, own.agreement())
+    Path("agreement.statements").write_bytes(older)
+    assert sudare("consortium", "check", "agreement.toml").exit_code == 0
+    assert sudare("consortium", "check", "agreement.toml", "--member", "east/member.toml").exit_code == 94
+    assert sudare("status", "--member", "east/member.toml", "--json").values["revoked"] == ["north"]
 
 
 @pytest.mark.parametrize("text", ["east", "east epsilon=much", "east gamma=2"])

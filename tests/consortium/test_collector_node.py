@@ -29,7 +29,7 @@ from sudare.consortium.tasks.relay_sum_collector import RelayedSums
 from sudare.consortium.tasks.release_exchange import FETCH, RELEASE, WITHDRAW
 from sudare.consortium.tasks.sum_participant import SUM
 from sudare.consortium.tasks.task_activities import activity_of
-from sudare.errors import AgreementMismatch, IdentityError, InvalidParameter
+from sudare.errors import AgreementMismatch, IdentityError, InvalidParameter, KeyRevoked
 from sudare.privacy.release import audited, read
 from sudare.schema import Schema
 from sudare.sums.context import RELAY_NAME
@@ -175,6 +175,10 @@ def test_a_key_that_is_revoked_ends_the_collecting(tmp_path: Path) -> None:
     assert said == [
         "nothing is collected any more: The key of east no longer counts. " + said[0].partition("counts. ")[2]
     ]
+    # Nor where an older file is put back, and the relay started again.
+    statements.save(path)
+    with pytest.raises(KeyRevoked, match="east"):
+        relay_of(tmp_path)
 
 
 def test_a_task_whose_sums_could_not_be_collected_is_taken_up_again(

@@ -127,12 +127,12 @@ def revoke(
     revoked(own, identity, target.hex(), reason)
     statements = own.statements()
     counts = whose in signature_status(agreement, statements).revoked
-    said = {signer for each in statements.revocations if each.key == target.hex() for signer in each.signatures}
-    values |= {"key": target.hex(), "signatures": len(said), "counts": counts}
+    signatures = {signer for each in statements.revocations if each.key == target.hex() for signer in each.signatures}
+    values |= {"key": target.hex(), "signatures": len(signatures), "counts": counts}
     file = statements_path(own.agreement_path).name
     text = (
         f"The key of {whose} no longer counts."
         if counts
-        else f"Said by {len(said)}; it counts once {agreement.revoking_members} other members have said so."
+        else f"Said by {len(signatures)}; it counts once {agreement.revoking_members} other members have said so."
     )
     answer(values, as_json, text, f"Send {file} to the other members.")

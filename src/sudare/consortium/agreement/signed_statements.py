@@ -558,11 +558,11 @@ def _new_revocations(
 ) -> list[Revocation]:
     """The revocations of known keys, with the signatures by which somebody says so who has not said it: the key itself, or a member.
 
-    `voices` has the pinned keys that each key of a member goes back to: by them members are told apart in every version.
+    `voices` has the pinned keys that each key of a member goes back to: by them members are told apart in every version. The key's own voice is "".
     """
 
     def saying(each: Revocation, signer: str) -> set[str]:
-        return {"the key itself"} if signer == each.key else voices.get(signer, set())
+        return {""} if signer == each.key else voices.get(signer, set())
 
     said: dict[str, set[str]] = {}
     for each in known.revocations:
