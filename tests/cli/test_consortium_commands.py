@@ -698,7 +698,7 @@ def test_a_version_waits_for_what_was_paid_for_unless_the_steward_gives_it_up(co
 
 def test_what_was_signed_is_signed_otherwise_and_left_only_where_that_is_said(consortium: Path, sudare: Sudare) -> None:
     sign = ("consortium", "sign", "--next", "--member")
-    kept = {}
+    kept: dict[str, dict[Path, bytes]] = {}
     for task in ("scales", "risk"):
         assert sudare("consortium", "amend", "agreement.toml", "--remove-task", task).exit_code == 0
         if kept:
