@@ -32,8 +32,9 @@ class Environment:
 
 SMALL: Final = Environment(ROOT / ".venv-peers", Path(__file__).with_name("peers.lock"))
 FLOWER: Final = Environment(ROOT / ".venv-flower", Path(__file__).with_name("flower.lock"))
-# Without hashes: which wheel of polars or PyTorch it is depends on the machine.
+# Without hashes: which wheel of polars, JAX or PyTorch it is depends on the machine.
 OPENDP: Final = Environment(ROOT / ".venv-opendp", Path(__file__).with_name("opendp.in"), hashed=False)
+AIM: Final = Environment(ROOT / ".venv-aim", Path(__file__).with_name("aim.in"), hashed=False)
 OPACUS: Final = Environment(ROOT / ".venv-opacus", Path(__file__).with_name("opacus.in"), hashed=False, unasked=False)
 
 
@@ -60,7 +61,7 @@ def peer_python(environment: Environment = SMALL, *, asked: bool = False) -> Pat
 
 
 if __name__ == "__main__":
-    known = {environment.requirements.stem: environment for environment in (SMALL, FLOWER, OPENDP, OPACUS)}
+    known = {environment.requirements.stem: environment for environment in (SMALL, FLOWER, OPENDP, AIM, OPACUS)}
     if len(sys.argv) != 2 or sys.argv[1] not in known:
         sys.exit(f"usage: python -m benchmarks.peers {'|'.join(known)}")
     print(peer_python(known[sys.argv[1]], asked=True))

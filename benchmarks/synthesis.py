@@ -1,7 +1,8 @@
 """How far pairs of columns of synthetic tables are from the truth, and what a model learns from them: the engines of `PrivateSynthesizer` side by side.
 
     python -m benchmarks.synthesis            # the judging tables and Adult: writes benchmarks/synthesis.json
-    python -m benchmarks.synthesis --tune     # Adult (a tuning table) with other constants of the engine "adaptive"
+    python -m benchmarks.synthesis --aim      # AIM on the same tables and cells (benchmarks/aim_peer.py): written there too
+    python -m benchmarks.synthesis --tune     # tuning tables with other constants of the engine "adaptive"
 
 Distances are total variation between the table of a pair in the data and in as many synthetic rows, in the cells of the schema.
 """
@@ -11,8 +12,11 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
+import subprocess
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -24,16 +28,22 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.panel.tuning_and_judging import tables
+from benchmarks.peers import AIM, ROOT, peer_python
 from sudare.papers.datasets import data
 from sudare.schema import Category, Label, Number, Schema, encode
 from sudare.synthesis import PrivateSynthesizer, adaptive_marginals, tree_distribution
-from sudare.synthesis.table_cells import cell_count, coded_rows
+from sudare.synthesis.table_cells import cell_count, coded_rows, decoded
 
 RESULTS: Final = Path(__file__).with_suffix(".json")
+ADULT: Final = "adult, 15 columns"
 JUDGED: Final = ("more categories", "more determined pairs", "more spikes", "pima")
+TUNED: Final = ("categories", "determined pairs", "few rows, eight columns", "spiked amounts", "three classes", "unbalanced")
 EPSILONS: Final = (0.1, 1.0, 10.0)
 ENGINES: Final = ("marginals", "adaptive")
 DELTA: Final = 1e-6
+# What AIM's authors advise, and smaller sizes for the time allowed on one core.
+AIM_MEGABYTES: Final = (80, 20, 5)
+AIM_SECONDS: Final = 1_200
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ def adult() -> Case:
         if name not in bounds:
             levels = tuple(sorted({*train[name].dropna(), *test[name].dropna()}))
             columns[name] = Label(levels) if name == "income" else Category(levels, missing="?")
-    return Case("adult, 15 columns", Schema({name: columns[name] for name in train}), train, test)
+    return Case(ADULT, Schema({name: columns[name] for name in train}), train, test)
 
 
 def judging_cases() -> Iterator[Case]:
@@ -97,13 +107,47 @@ def learned_auc(case: Case, rows: pd.DataFrame) -> float | None:
 
 
 def judged(case: Case, engine: Any, epsilon: float, seed: int) -> dict[str, Any]:
-    """One fit, judged."""
+    """One fit of one of our engines, judged."""
     start = time.process_time()
     made = PrivateSynthesizer(
         case.schema, engine=engine, epsilon=epsilon, delta=DELTA, neighbours="add-remove", random_state=seed
     ).fit(case.fit)
     rows = made.sample(len(case.fit), random_state=seed)
-    seconds = time.process_time() - start
+    return result(case, engine, epsilon, rows, time.process_time() - start)
+
+
+def judged_aim(case: Case, epsilon: float, seed: int) -> dict[str, Any]:
+    """One run of AIM in its own environment, judged; with a smaller model where its authors' size takes longer than allowed."""
+    codes = {name: cells.astype(np.int64) for name, cells in coded_rows(case.fit, None, case.schema).codes.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        given, made = Path(folder) / "codes.npz", Path(folder) / "rows.npz"
+        np.savez(given, **codes)
+        settings = {
+            "codes": str(given), "rows": str(made), "sizes": {name: cell_count(case.schema.columns[name]) for name in codes},
+            "epsilon": epsilon, "delta": DELTA, "seed": seed, "iterations": 1_000, "seconds": AIM_SECONDS,
+        }  # fmt: skip
+        for megabytes in AIM_MEGABYTES:
+            asked = json.dumps({**settings, "megabytes": megabytes})
+            told = json.loads(_run_aim(asked))
+            if told["finished"]:
+                generator = np.random.default_rng(seed)
+                cells = np.load(made)
+                columns = {name: decoded(case.schema.columns[name], cells[name], generator) for name in codes}
+                found = result(case, "AIM", epsilon, pd.DataFrame(columns), told["seconds"])
+                return {**found, "megabytes": megabytes, "tables": told["tables"]}
+    return {"table": case.name, "engine": "AIM", "epsilon": epsilon, "unfinished after": AIM_SECONDS}
+
+
+def _run_aim(asked: str) -> str:
+    one_core = {**os.environ, "OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
+    command = [str(peer_python(AIM)), "-m", "benchmarks.aim_peer"]
+    return subprocess.run(
+        command, input=asked, cwd=ROOT, env=one_core, capture_output=True, text=True, check=True
+    ).stdout.splitlines()[-1]
+
+
+def result(case: Case, engine: str, epsilon: float, rows: pd.DataFrame, seconds: float) -> dict[str, Any]:
+    """How near synthetic rows are."""
     distances = pair_distances(case.schema, case.fit, rows)
     worst = max(distances, key=lambda pair: distances[pair])
     return {
@@ -119,39 +163,79 @@ def _rounded(number: float | None) -> float | None:
 
 def judge() -> None:
     """Every table at every ε by every engine, one seed; the file says how often this was run."""
-    runs = json.loads(RESULTS.read_text())["runs"] if RESULTS.exists() else 0
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"runs": 0}
     results = []
     for case in (adult(), *judging_cases()):
         for epsilon, engine in itertools.product(EPSILONS, ENGINES):
             results.append(judged(case, engine, epsilon, seed=0))
             print(results[-1], flush=True)
         results.append({"table": case.name, "engine": "the data", "auc": _rounded(learned_auc(case, case.fit))})
-    RESULTS.write_text(json.dumps({"runs": runs + 1, "delta": DELTA, "results": results}, indent=1) + "\n")
+    # Read again: AIM may have written meanwhile.
+    known = {**(json.loads(RESULTS.read_text()) if RESULTS.exists() else {}), "runs": known["runs"] + 1}
+    RESULTS.write_text(json.dumps({**known, "delta": DELTA, "results": results}, indent=1) + "\n")
+
+
+def judge_aim(names: Sequence[str], epsilons: Sequence[float]) -> None:
+    """AIM on these tables, each written when it is done, in place of what stood there."""
+    for case in (adult(), *judging_cases()):
+        for epsilon in epsilons if case.name in names else ():
+            found = judged_aim(case, epsilon, seed=0)
+            print(found, flush=True)
+            known = json.loads(RESULTS.read_text())
+            others = [row for row in known.get("aim", []) if (row["table"], row["epsilon"]) != (case.name, epsilon)]
+            known["aim"] = sorted([*others, found], key=lambda row: (row["table"], row["epsilon"]))
+            RESULTS.write_text(json.dumps(known, indent=1) + "\n")
+
+
+def tuning_cases() -> Iterator[Case]:
+    """The tables of the panel's tuning half that constants are compared on; Adult is one of them."""
+    yield adult()
+    for table in tables("tuning", "label"):
+        if table.name in TUNED:
+            yield Case(table.name, table.schema, *table.fit_and_test(0))
+
+
+def options() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Constants to compare: those in use, and with one of them changed."""
+    used = {"share": Fraction(1, 2), "rounds": 2, "strength": 0.3, "cells": 2**18}
+    yield "in use", used
+    for share in (Fraction(1, 5), Fraction(2, 5)):
+        yield f"share of columns {share}", {**used, "share": share}
+    for rounds in (1, 4):
+        yield f"rounds {rounds}", {**used, "rounds": rounds}
+    for strength in (0.1, 0.5, 1.0, 3.0):
+        yield f"strength {strength}", {**used, "strength": strength}
+    yield "cells 2^16", {**used, "cells": 2**16}
 
 
 def tune() -> None:
-    """Adult at two values of ε with other shares and rounds, one seed that judging does not use."""
-    case = adult()
-    for share, rounds in itertools.product((Fraction(1, 10), Fraction(1, 5), Fraction(2, 5)), (2, 4, 8)):
-        adaptive_marginals._SHARE_OF_COLUMNS = share  # type: ignore[misc]
-        adaptive_marginals._ROUNDS_PER_COLUMN["gaussian"] = rounds
-        for epsilon in (0.1, 1.0):
-            found = judged(case, "adaptive", epsilon, seed=1)
-            print(share, rounds, epsilon, found["mean"], found["worst"], found["seconds"], flush=True)
-    adaptive_marginals._SHARE_OF_COLUMNS = Fraction(1, 5)  # type: ignore[misc]
-    adaptive_marginals._ROUNDS_PER_COLUMN["gaussian"] = 4
-    for strength in (0.3, 1.0, 3.0):
-        tree_distribution._PRIOR_STRENGTH = strength  # type: ignore[misc]
-        for epsilon in (0.1, 1.0):
-            found = judged(case, "adaptive", epsilon, seed=1)
-            print("strength", strength, epsilon, found["mean"], found["worst"], found["seconds"], flush=True)
+    """Print geometric means over the tuning tables for each choice, with seeds that judging does not use."""
+    cases = list(tuning_cases())
+    for name, chosen in options():
+        adaptive_marginals._SHARE_OF_COLUMNS = chosen["share"]  # type: ignore[misc]
+        adaptive_marginals._ROUNDS_PER_COLUMN["gaussian"] = chosen["rounds"]
+        adaptive_marginals.MOST_TREE_CELLS = chosen["cells"]  # type: ignore[misc]
+        tree_distribution._PRIOR_STRENGTH = chosen["strength"]  # type: ignore[misc]
+        for epsilon in EPSILONS:
+            found = [judged(case, "adaptive", epsilon, seed) for case in cases for seed in (1, 2)]
+            means, worst = (np.exp(np.log([row[part] for row in found]).mean()) for part in ("mean", "worst"))
+            auc = np.mean([row["auc"] for row in found if row["auc"] is not None])
+            print(f"{name}, ε = {epsilon:g}: mean {means:.4f}, worst {worst:.4f}, AUC {auc:.4f}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tune", action="store_true")
+    parser.add_argument("--aim", action="store_true")
+    parser.add_argument("--tables", nargs="+", default=[ADULT, *JUDGED], help="for AIM: these only")
+    parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS, help="for AIM: these only")
     asked = parser.parse_args()
-    tune() if asked.tune else judge()
+    if asked.aim:
+        judge_aim(asked.tables, asked.epsilons)
+    elif asked.tune:
+        tune()
+    else:
+        judge()
 
 
 if __name__ == "__main__":

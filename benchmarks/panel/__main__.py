@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.panel import linear_claims, peer_claims, reconstruction_claims
+from benchmarks.panel import linear_claims, peer_claims, reconstruction_bands, reconstruction_claims
 from benchmarks.panel.tuning_and_judging import Half
 
 RESULTS: Final = Path(__file__).resolve().parent.parent / "panel.json"
@@ -44,6 +44,11 @@ CLAIMS: Final = {
         reconstruction_claims.reconstruction,
         reconstruction_claims.summary_of_reconstruction,
     ),
+    "bands": Claim(
+        "Reconstruction of number columns: 90 % bands of `auto`",
+        reconstruction_bands.bands,
+        reconstruction_bands.summary_of_bands,
+    ),
 }
 
 
@@ -59,6 +64,8 @@ def table(results: dict[str, Any]) -> str:
             lines += ["", *peer_claims.beside_auto(found["rows"], results["classification"]["rows"])]
         if name == "reconstruction":
             lines += ["", *reconstruction_claims.by_records(found["rows"])]
+        if name == "bands":
+            lines += ["", *reconstruction_bands.by_noise(found["rows"])]
         times = "once" if found["judged"] == 1 else f"{found['judged']} times"
         lines += ["", f"The judging half was run {times} for this.", ""]
     return "\n".join(lines).strip()

@@ -77,6 +77,28 @@ def test_answers_in_json(hospital: Path, sudare: Sudare) -> None:
     assert drawn["guarantee"]["neighbours"] == "replace-one"
 
 
+def test_errors_of_pairs_and_rows_with_given_values(hospital: Path, sudare: Sudare) -> None:
+    made = sudare(*BASE, "--engine", "adaptive", *PAY)
+    assert made.exit_code == 0, made.stderr
+    assert "`sudare show visits.sudare`" in made.stdout
+    shown = sudare("show", "visits.sudare", "--level", 0.8, "--json").values["table"]
+    assert {frozenset(pair) for pair in zip(shown["first"], shown["second"], strict=True)} == {
+        frozenset(pair) for pair in (("age", "smoker"), ("age", "ill"), ("smoker", "ill"))
+    }
+    assert all(low <= high <= 1 for low, high in zip(shown["distance"], shown["bound"], strict=True))
+    assert "probability 0.8" in sudare("show", "visits.sudare", "--level", 0.8).stdout
+    words = ("sample", "visits.sudare", "--rows", 500, "--seed", 1)
+    drawn = sudare(*words, "--given", "smoker=yes", "--given", "age=40", "-o", "rows.parquet")
+    assert drawn.exit_code == 0, drawn.stderr
+    rows = pd.read_parquet("rows.parquet")
+    assert {*rows["smoker"]} == {"yes"}
+    assert {*rows["age"]} == {40.0}
+    assert rows["ill"].mean() > 0.6
+    for wrong in ("smoker", "nobody=1", "age=old", "smoker=maybe"):
+        assert sudare(*words, "--given", wrong, "-o", "other.parquet").exit_code == 10
+    assert not Path("other.parquet").exists()
+
+
 def test_dry_runs_spend_nothing(hospital: Path, sudare: Sudare) -> None:
     told = sudare(*BASE, "--dry-run")
     assert told.exit_code == 0, told.stderr

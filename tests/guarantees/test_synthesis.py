@@ -381,7 +381,7 @@ def test_tables_of_determined_columns_are_paid_for(delta, is_paid, monkeypatch):
     run(PrivateSynthesizer(REGIONS, engine="adaptive", delta=delta, epsilon=3.0), second, again)
     of_columns = (pure_loss if delta == 0 else squared_mu)(asked.asked[:1], again.asked[:1])
     total = exact(3.0) if delta == 0 else Fraction(gaussian_mu_within(3.0, 1e-5)) ** 2
-    assert (of_columns <= total / 5) == is_paid
+    assert (of_columns <= total / 2) == is_paid
     assert (loss <= allowed) or not is_paid
 
 
@@ -402,7 +402,8 @@ def test_errors_of_the_exact_table_are_caught():
             engine = super()._engine()
             return Unpaid(engine.layout, engine.noise, engine.declared)
 
-    assert is_refused(Twin, engine="adaptive")
+    # With much noise the distribution has more rows in every cell than there are, and distances only tell how many.
+    assert is_refused(Twin, engine="adaptive", epsilon=20.0)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 3.0, 10.0])

@@ -12,7 +12,7 @@ import pytest
 
 from sudare.errors import InvalidParameter
 from sudare.privacy.noise import SeededNoise
-from sudare.schema import Category, Number, Schema
+from sudare.schema import Category, Label, Number, Schema
 from sudare.synthesis import PrivateSynthesizer, adaptive_marginals
 from sudare.synthesis.adaptive_marginals import UNITS, AdaptiveEngine, most_stages, released_rounds
 from sudare.synthesis.staged_budget import StagedNoise
@@ -43,6 +43,18 @@ def test_what_is_wrong_most_is_counted_first():
         sample = model.sample(3000, 0)
         assert (sample["a"] == sample["b"]).mean() > 0.9
         assert ((sample["x"] > 5) == (sample["c"] == 1)).mean() > 0.9
+
+
+def test_every_column_is_counted_with_the_label():
+    """Also where pairs are declared, and none of them has the label: models learn from it."""
+    labelled = Schema({**SCHEMA.columns, "c": Label((0, 1))})
+    model = PrivateSynthesizer(
+        labelled, engine="adaptive", tree=[("a", "b")], epsilon=3.0, delta=1e-6, random_state=0
+    ).fit(rows(3000))
+    assert model.pairs_ == [("a", "b")]
+    assert len(model.released_["counts"]) == 2 * (5 + 5 + 10) + 25
+    sample = model.sample(3000, 0)
+    assert ((sample["x"] > 5) == (sample["c"] == 1)).mean() > 0.95
 
 
 def test_bounds_hold_for_all_pairs_together(monkeypatch):
@@ -143,7 +155,7 @@ def test_what_cannot_be_held_is_refused_before_a_charge():
 def test_a_tree_stays_within_its_limit(monkeypatch):
     monkeypatch.setattr(adaptive_marginals, "MOST_TREE_CELLS", 60)
     model = fitted(epsilon=10.0)
-    assert model._model.distribution.tree.cells <= 60 + sum(model._engine().sizes)
+    assert model._model.distribution.tree.cells <= 60 + model._engine()._first_tree.cells
 
 
 DEGREES = Schema(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sudare.synthesis import tree_distribution
 from sudare.synthesis.clique_tree import CliqueTree
 from sudare.synthesis.tree_distribution import NoisyTable, TreeDistribution
 
@@ -67,10 +68,10 @@ def test_all_pairs_are_those_of_the_whole_table():
 def test_the_soft_fit_solves_its_equation():
     """One table alone: x = a·exp((y − x)/s) with uniform a, up to the constant that makes the sum right."""
     found = TreeDistribution(CliqueTree.of_tables([], (4,)), 100.0)
-    counts, variance = np.array([70.0, 40.0, -30.0, 20.0]), 50.0
+    counts, variance = np.array([70.0, 40.0, -30.0, 20.0]), 200.0
     found.add(NoisyTable((0,), counts, variance), found.tree)
     found.fit(1)
-    rows, softness = 100.0 * found.shares((0,)), variance * 4 / 100.0
+    rows, softness = 100.0 * found.shares((0,)), tree_distribution._PRIOR_STRENGTH * variance * 4 / 100.0
     constant = np.log(rows) - (counts - rows) / softness
     assert rows.sum() == pytest.approx(100)
     assert np.ptp(constant) < 1e-5

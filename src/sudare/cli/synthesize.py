@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from sudare.schema import Schema
     from sudare.synthesis import PrivateSynthesizer
 
 
@@ -99,6 +100,12 @@ def sample(
     seed: Annotated[
         int | None, typer.Option("--seed", help="Draw the same rows again; this protects nobody and harms nobody.")
     ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--given", metavar="COLUMN=VALUE", help="Only rows with this value (engine adaptive); may be repeated."
+        ),
+    ] = None,
     trusted: options.TrustedKeys = None,
     as_json: AsJson = False,
 ) -> None:
@@ -117,7 +124,7 @@ def sample(
     model = release.model()
     count = model.rows_by_default if rows is None else rows
     with progress(as_json) as tell:
-        _write_parquet(output, model.sample_batches(count, random_state=seed), tell)
+        _write_parquet(output, model.sample_batches(count, seed, _given(given, model.declared_)), tell)
     told = model.n_rows_
     fewer = (
         ""
@@ -155,6 +162,33 @@ def _write_parquet(output: Path, batches: Iterator[pd.DataFrame], tell: Tell) ->
     except BaseException:
         output.unlink(missing_ok=True)
         raise
+
+
+def _given(words: list[str] | None, declared: Schema) -> dict[str, object] | None:
+    """The values of COLUMN=VALUE, as the columns have them: numbers, or the category that is written so."""
+    if words is None:
+        return None
+    from sudare.schema import Number
+    from sudare.schema.columns import level_text
+
+    found: dict[str, object] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        column = declared.columns.get(name)
+        if not equals or column is None or name in found:
+            raise InvalidParameter(
+                "--given takes COLUMN=VALUE of different declared columns.", "Use for example --given sex=female."
+            )
+        if isinstance(column, Number):
+            try:
+                found[name] = float(text)
+            except ValueError:
+                raise InvalidParameter(
+                    f"--given {name}= takes a number, because the column is one.", "Use for example --given age=40."
+                ) from None
+        else:
+            found[name] = next((level for level in column.levels if level_text(level) == text), text)
+    return found
 
 
 def _tree(pairs: list[str] | None) -> list[tuple[str, str]] | None:
@@ -201,5 +235,6 @@ def _save(model: PrivateSynthesizer, signing: paying.Signing, as_json: bool) -> 
         values,
         as_json,
         f"Wrote {output}: {promise} ({word}); {len(model.pairs_)} pairs of columns. Draw rows with `sudare sample {output} -o rows.parquet`.",
+        *([f"How far every pair may be off: `sudare show {output}`."] if model.engine == "adaptive" else []),
         *paying.paid_lines(model),
     )

@@ -117,7 +117,7 @@ def released_numbers(
     if hasattr(model, "leaves_"):
         return _of_tree(model)
     if release.learner == "PrivateSynthesizer":
-        return _of_synthesis(model)
+        return _of_synthesis(model, level)
     if release.learner == "RecordPerturbation":
         return _of_perturbation(model)
     return _of_tensors(release)
@@ -298,13 +298,18 @@ def _of_tree(model: Any) -> ReleasedNumbers:
     return ReleasedNumbers(table, notes=("The numbers themselves are in `sudare inspect --json`.",))
 
 
-def _of_synthesis(model: Any) -> ReleasedNumbers:
+def _of_synthesis(model: Any, level: float) -> ReleasedNumbers:
+    drawn = "Rows are drawn with `sudare sample`."
+    if model.engine == "adaptive":
+        errors = model.pair_errors(level)
+        counted = [OwnText("yes" if each else "no") for each in errors["counted"]]
+        table = {**{name: errors[name].tolist() for name in errors}, "counted": counted}
+        said = f"A distance is an estimate of the share of rows that would have to change for the pair to be right; all bounds hold together with probability {level:.4g}."
+        return ReleasedNumbers(table, notes=(said, drawn), measured="bound", labels=("first", "second"))
     pairs = [tuple(pair) for pair in model.pairs_]
     table = {"first": [first for first, _ in pairs], "second": [second for _, second in pairs]}
     noise = f"Noise on a count has the scale {model.noise_scale_:.3g}, if it had the whole budget."
-    return ReleasedNumbers(
-        table, notes=("Pairs of columns that were counted together.", noise, "Rows are drawn with `sudare sample`.")
-    )
+    return ReleasedNumbers(table, notes=("Pairs of columns that were counted together.", noise, drawn))
 
 
 def _of_perturbation(model: Any) -> ReleasedNumbers:

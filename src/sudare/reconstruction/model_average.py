@@ -40,9 +40,8 @@ _SHARP_AMPLITUDE: Final = 1.4
 _FEW_COMPONENTS: Final = 5
 # Long curves are refuted if they are so much worse than the best; the shortest are as good if they are at most so much worse.
 _LONG, _REFUTED, _AS_GOOD = 0.2, 5.0, 1.0
-# Bins of a rough column should have several of the shortest lengths: a spike near an edge may belong to either side. Whole numbers
-# are not near the edges of bins around them.
-_LENGTHS_IN_RESOLUTION, _LENGTHS_IF_WHOLE = 4.0, 2.0
+# Of the noise's width, how far a spike of a rough column may lie from where it seems to be; chosen by `python -m benchmarks.panel.reconstruction_bands`.
+_NOISE_IN_RESOLUTION: Final = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +170,8 @@ def combined(
         by_name,
         members,
         clusters_of(families, counts),
-        resolution_of(families),
+        resolution_of(families, perturbation),
+        has_whole_numbers(families),
         ""
         if any(family.is_smooth for family in families)
         else "mixtures alone are too sure of themselves; use 'auto'.",
@@ -195,15 +195,21 @@ def band_shares(families: Sequence[Family], shares: Floats) -> Floats:
     return (shares + smooth / smooth.sum()) / 2 if smooth.any() else shares
 
 
-def resolution_of(families: Sequence[Family]) -> float:
-    """The width below which nothing is known of a rough column; zero if the data show how rough it is, or that it is smooth."""
+def resolution_of(families: Sequence[Family], perturbation: NumberPerturbation) -> float:
+    """How far from where it seems to be a part of a rough column may lie; zero if the data show how rough it is, or that it is smooth.
+
+    It is a part of the noise's own width, and at most the shortest length that was tried.
+    """
     rough = [family for family in families if is_rough(family)]
     if not rough:
         return 0.0
     edges = rough[0].best.states.edges
-    has_whole_numbers = any(family.name == WHOLE_NUMBERS or not family.best.states.spread for family in families)
-    lengths = _LENGTHS_IF_WHOLE if has_whole_numbers else _LENGTHS_IN_RESOLUTION
-    return float(lengths * LENGTHS[0] * (edges[-1] - edges[0]))
+    return float(min(_NOISE_IN_RESOLUTION * perturbation.noise_scale, LENGTHS[0] * (edges[-1] - edges[0])))
+
+
+def has_whole_numbers(families: Sequence[Family]) -> bool:
+    """Whether points of the average are whole numbers, of which noise hides which it was, and not atoms."""
+    return any(family.name == WHOLE_NUMBERS or not family.best.states.spread for family in families)
 
 
 def is_rough(family: Family) -> bool:

@@ -19,6 +19,8 @@ from sudare.report.number_formatting import nearest, whole
 
 _LEVELS: Final = (0.5, 0.99)
 _HEAVY: Final = 0.2
+# At so many values the limits of quantiles are looked for.
+_MOST_PLACES: Final = 160
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +83,18 @@ class Layout:
         bins[place[inside], len(self.edges) - 1 + inside] = 1.0
         return bins
 
+    def within(self, lows: Floats, highs: Floats, margin: float = 0.0, *, points_too: bool = False) -> Floats:
+        """How much of each cell or atom lies in each interval from its low to below its high, both moved outwards by a margin, inwards if it is negative.
+
+        Ends on the bounds or beyond them stay, and atoms are where they are, unless `points_too`.
+        """
+        moved_lows = np.where(lows <= self.edges[0], lows, lows - margin)[:, np.newaxis]
+        moved_highs = np.where(highs >= self.edges[-1], highs, highs + margin)[:, np.newaxis]
+        low, high = np.maximum(moved_lows, self.edges[:-1]), np.minimum(moved_highs, self.edges[1:])
+        spread = np.clip(high - low, 0.0, None) / np.diff(self.edges)
+        ends = (moved_lows, moved_highs) if points_too else (lows[:, np.newaxis], highs[:, np.newaxis])
+        return np.hstack([spread, ((ends[0] <= self.atoms) & (self.atoms < ends[1])).astype(np.float64)])
+
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
@@ -97,7 +111,7 @@ class Distribution:
     """What the original column looked like: evenly spread cells, atoms, and how sure that is.
 
     `method_weights` says how much each method has in the average; `members` and the perturbed values that were `seen` are what bands are
-    made of. Bands are not drawn for bins narrower than `resolution`, nor at all if `unresolved` gives a reason.
+    made of. Of a rough column bands take the ends of bins to be known up to `resolution` only (whole numbers too, where `points_move`). There are none if `unresolved` gives a reason.
     """
 
     layout: Layout
@@ -107,6 +121,7 @@ class Distribution:
     members: Sequence[Member] = ()
     clusters: Clusters | None = None
     resolution: float = 0.0
+    points_move: bool = False
     unresolved: str = ""
     seen: Seen | None = None
 
@@ -202,27 +217,62 @@ class Distribution:
     def band(self, edges: ArrayLike, level: float = 0.9, *, cumulative: bool = False) -> Band:
         """Limits for the histogram over these edges, or for its running sums: shares of the original records."""
         places = checked_edges(edges, "edges")
-        if not (isinstance(level, int | float) and _LEVELS[0] <= level <= _LEVELS[1]):
-            raise InvalidParameter(f"level must lie from {_LEVELS[0]} to {_LEVELS[1]}, got {level}.", "Use 0.9.")
-        bins = self.layout.binning(places)
-        reason = self._reason(places)
+        # The last bin has its upper edge.
+        lows, highs = places[:-1], np.append(places[1:-1], np.nextafter(places[-1], np.inf))
         if cumulative:
-            bins = np.cumsum(bins, axis=0)
-        estimate = bins @ self.probabilities
+            lows = np.full(len(highs), places[0])
+        estimate = self.layout.within(lows, highs) @ self.probabilities
+        reason = self._reason()
         if reason:
-            return Band(places, estimate, level, calibrated=False, reason=reason)
-        sides = (1 - level) / 2, (1 + level) / 2
-        low, high = mixture_quantiles(self.members, bins, self.records, sides, self.seen)
+            return Band(places, estimate, _checked_level(level), calibrated=False, reason=reason)
+        low, high = self._limits(lows, highs, level)
         return Band(
             places, estimate, level, calibrated=True, low=np.minimum(low, estimate), high=np.maximum(high, estimate)
         )
 
-    def _reason(self, edges: Floats) -> str:
+    def quantile_band(self, probability: ArrayLike, level: float = 0.9) -> Band:
+        """Limits for quantiles of the original records; `edges` of the band are the probabilities. They follow from those of P(X ≤ x)."""
+        wanted = np.atleast_1d(np.asarray(probability, dtype=np.float64))
+        estimate = self.quantile(wanted)
+        reason = self._reason()
+        if reason:
+            return Band(wanted, estimate, _checked_level(level), calibrated=False, reason=reason)
+        every = np.union1d(self.layout.edges, self.layout.atoms)
+        places = every[np.unique(np.linspace(0, len(every) - 1, _MOST_PLACES).astype(np.intp))]
+        low, high = self._limits(
+            np.full(len(places), self.layout.edges[0]), np.nextafter(places, np.inf), level
+        )
+        ends = [np.maximum.accumulate(high), np.maximum.accumulate(low)]
+        first, last = (places[np.minimum(np.searchsorted(end, wanted), len(places) - 1)] for end in ends)
+        return Band(
+            wanted, estimate, level, calibrated=True, low=np.minimum(first, estimate), high=np.maximum(last, estimate)
+        )
+
+    def _limits(self, lows: Floats, highs: Floats, level: float) -> tuple[Floats, Floats]:
+        """Within which the share of the original records in each interval lies; of a rough column, in narrower and in wider ones."""
+        sides = (1 - _checked_level(level)) / 2, (1 + level) / 2
+        found = [
+            mixture_quantiles(
+                self.members,
+                self.layout.within(lows, highs, margin, points_too=self.points_move),
+                self.records,
+                sides,
+                self.seen,
+            )
+            for margin in dict.fromkeys((-self.resolution, self.resolution))
+        ]
+        return found[0][0], found[-1][1]
+
+    def _reason(self) -> str:
         if self.unresolved or not self.members:
             return self.unresolved or "this method comes without a measure of its error."
-        if float(np.median(np.diff(edges))) < self.resolution:
-            return f"the column is rough, and bands are not drawn for bins narrower than {self.resolution:.3g}, a fixed part of the range."
         return ""
+
+
+def _checked_level(level: float) -> float:
+    if not (isinstance(level, int | float) and _LEVELS[0] <= level <= _LEVELS[1]):
+        raise InvalidParameter(f"level must lie from {_LEVELS[0]} to {_LEVELS[1]}, got {level}.", "Use 0.9.")
+    return level
 
 
 def shares_of_cells(cells: Floats, bins: Floats) -> Floats:

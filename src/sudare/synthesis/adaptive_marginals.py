@@ -1,6 +1,6 @@
 """Synthetic rows from noisy counts of columns and of pairs chosen one after another. Proof: proofs/synthesis.md.
 
-Every column is counted first. Then, round by round, the exponential mechanism chooses the pair that the distribution found so far gets
+Every column is counted first, with the label where there is one: models learn from that. Then, round by round, the exponential mechanism chooses the pair that the distribution found so far gets
 wrong most (less what its noise would be), the pair is counted with noise, and the distribution is fitted again, as in AIM (McKenna,
 Mullins, Sheldon and Miklau 2022). Where a round hardly changed its table, later ones get less noise. Last, the distances of all
 pairs from the distribution are measured: a receiver can see how wrong each of them is.
@@ -26,7 +26,7 @@ from sudare.privacy.discrete_exponential_mechanism import drawn
 from sudare.privacy.mechanisms import Gaussian, Laplace
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release_file import Tensors
-from sudare.synthesis.clique_tree import CliqueTree
+from sudare.synthesis.clique_tree import CliqueTree, Columns
 from sudare.synthesis.column_pairs import Pair, distance_to_model
 from sudare.synthesis.consistent_counts import averaged, noise_variance
 from sudare.synthesis.marginals import MOST_CELLS, MOST_COLUMNS, whole_counts
@@ -38,14 +38,14 @@ from sudare.synthesis.tree_distribution import NoisyTable, TreeDistribution
 UNITS: Final = 2**30
 MOST_PAIR_CELLS: Final = 2**15
 # A tree has at most so many cells besides those of its columns.
-MOST_TREE_CELLS: Final = 2**16
+MOST_TREE_CELLS: Final = 2**18
 _ROW: Final = 3
 
-# Of the budget, and rounds for every column if all had the first round's noise; found on Adult's training rows by `python -m benchmarks.synthesis --tune`.
-_SHARE_OF_COLUMNS: Final = Fraction(1, 5)
+# Of the budget, and rounds for every column if all had the first round's noise; compared on tuning tables by `python -m benchmarks.synthesis --tune`.
+_SHARE_OF_COLUMNS: Final = Fraction(1, 2)
 _SHARE_OF_ERRORS: Final = Fraction(1, 50)
 _SHARE_OF_CHOICE: Final = Fraction(1, 10)
-_ROUNDS_PER_COLUMN: Final = {"gaussian": 4, "laplace": 1}
+_ROUNDS_PER_COLUMN: Final = {"gaussian": 2, "laplace": 1}
 _GROWTH: Final = {"gaussian": 4, "laplace": 2}
 _MOST_COLUMNS_OF_ROUNDS: Final = 32
 _SWEEPS_OF_A_ROUND: Final = 5
@@ -77,7 +77,8 @@ class AdaptiveEngine:
             raise InvalidParameter(
                 f"Pairs of more than {MOST_COLUMNS} columns cannot be chosen.", 'Declare them: tree=[("age", "sex")].'
             )
-        cells = CliqueTree.of_tables(self.declared or (), self.sizes).cells + sum(map(math.prod, self._map_shapes))
+        tree = CliqueTree.of_tables((*self._first_tables, *(self.declared or ())), self.sizes)
+        cells = tree.cells + sum(map(math.prod, self._map_shapes))
         if cells > MOST_CELLS:
             raise InvalidParameter(
                 f"These columns and pairs need {cells:,} cells; at most {MOST_CELLS:,} are held.",
@@ -111,10 +112,22 @@ class AdaptiveEngine:
         """Of every determined column the cells of the one that determines it, and its own."""
         return [(self._all_sizes[by], self._all_sizes[name]) for name, by in self.determined]
 
+    @cached_property
+    def _first_tables(self) -> tuple[Columns, ...]:
+        """What is counted first: every column with the label, where there is one; else every column."""
+        last = len(self.sizes) - 1
+        if self.layout.label is None or self.layout.label not in self.names or last == 0:
+            return tuple((column,) for column in range(len(self.sizes)))
+        return tuple((column, last) for column in range(last))
+
     @property
     def _first_cells(self) -> int:
         """Of the columns, and of the tables of determined ones."""
-        return sum(self.sizes) + sum(map(math.prod, self._map_shapes))
+        return sum(map(self._cells, self._first_tables)) + sum(map(math.prod, self._map_shapes))
+
+    @cached_property
+    def _first_tree(self) -> CliqueTree:
+        return CliqueTree.of_tables(self._first_tables, self.sizes)
 
     @cached_property
     def pairs(self) -> list[Pair]:
@@ -123,12 +136,12 @@ class AdaptiveEngine:
         found = [pair for pair in both if self._cells(pair) <= MOST_PAIR_CELLS]
         return sorted({*found, *(self.declared or ())})
 
-    def _cells(self, pair: Pair) -> int:
-        return self.sizes[pair[0]] * self.sizes[pair[1]]
+    def _cells(self, columns: Columns) -> int:
+        return math.prod(self.sizes[column] for column in columns)
 
     @property
     def _most_tree_cells(self) -> int:
-        return MOST_TREE_CELLS + sum(self.sizes)
+        return MOST_TREE_CELLS + self._first_tree.cells
 
     # Shares of the budget, in units
 
@@ -147,7 +160,7 @@ class AdaptiveEngine:
 
     def columns_noise(self) -> Laplace | Gaussian:
         """Noise for the tables of all columns, determined ones with those that determine them."""
-        tables = len(self.sizes) + len(self.determined)
+        tables = len(self._first_tables) + len(self.determined)
         return self.noise.for_counts(Fraction(self._column_units, UNITS), tables, self._first_cells)
 
     def pair_noise(self, units: int, cells: int) -> Laplace | Gaussian:
@@ -163,7 +176,7 @@ class AdaptiveEngine:
     def measured(self, rows: CodedRows, source: NoiseSource) -> dict[str, NDArray[Any]]:
         """Everything that leaves: noisy counts of columns and pairs, which pairs they are, and noisy distances of all pairs."""
         table = _ExactCounts([rows.codes[name] for name in self.names], self.sizes)
-        singles = [table.of((column,)) for column in range(len(self.sizes))]
+        singles = [table.of(columns) for columns in self._first_tables]
         for (name, by), shape in zip(self.determined, self._map_shapes, strict=True):
             singles.append(combination_counts([rows.codes[by], rows.codes[name]], shape))
         counts = [whole_counts(self.columns_noise(), np.concatenate(singles), source)]
@@ -205,7 +218,7 @@ class AdaptiveEngine:
             pair = possible[self._chosen(losses, Fraction(of_choice, UNITS), source)]
             noisy = self._counted(table, pair, of_count, source)
             before = dict(found.pair_shares())[pair]
-            self._add(found, pair, noisy, of_count, [each for each, _ in counted])
+            self._add(found, pair, noisy, of_count, [*self._first_tables, *(each for each, _ in counted)])
             found.fit(_SWEEPS_OF_A_ROUND)
             counts.append(noisy)
             counted.append((pair, of_count))
@@ -226,7 +239,7 @@ class AdaptiveEngine:
         joining = [tree.joining_cells(column) for column in range(len(self.sizes))]
         needed = {pair: joining[pair[0]][pair[1]] for pair in self.pairs}
         grown = MOST_TREE_CELLS * min(rounds, len(self.sizes)) // len(self.sizes)
-        most = max(sum(self.sizes) + grown - tree.cells, min(needed.values()))
+        most = max(self._first_tree.cells + grown - tree.cells, min(needed.values()))
         return [pair for pair, cells in needed.items() if cells <= most]
 
     def _distances(self, table: _ExactCounts, found: TreeDistribution, pairs: Sequence[Pair]) -> list[int]:
@@ -258,9 +271,9 @@ class AdaptiveEngine:
         )
 
     def _tree(self, counted: Sequence[tuple[Pair, int]]) -> CliqueTree:
-        tree = CliqueTree.of_tables([], self.sizes)
+        tree = self._first_tree
         for place, (pair, _) in enumerate(counted):
-            tree = tree.with_pair(pair, [each for each, _ in counted[:place]])
+            tree = tree.with_pair(pair, [*self._first_tables, *(each for each, _ in counted[:place])])
         return tree
 
     def model(self, tensors: Tensors) -> AdaptiveModel:
@@ -270,33 +283,37 @@ class AdaptiveEngine:
         parts = np.split(tensors["counts"], ends[:-1])
         found = self._of_columns(parts[0])
         for place, ((pair, units), part) in enumerate(zip(counted, parts[1:], strict=True)):
-            self._add(found, pair, part, units, [each for each, _ in counted[:place]])
+            self._add(found, pair, part, units, [*self._first_tables, *(each for each, _ in counted[:place])])
         found.fit(_SWEEPS_AT_THE_END)
         return AdaptiveModel(self.names, found, self._maps(parts[0]))
 
     def _maps(self, counts: Integers) -> dict[str, tuple[str, Positions]]:
         """Of every determined column which one determines it, and its cell for every cell of that one."""
         shapes = self._map_shapes
-        parts = np.split(counts[sum(self.sizes) :], np.cumsum([math.prod(shape) for shape in shapes]))
+        first = sum(map(self._cells, self._first_tables))
+        parts = np.split(counts[first:], np.cumsum([math.prod(shape) for shape in shapes]))
         return {
             name: (by, part.reshape(shape).argmax(axis=1))
             for (name, by), shape, part in zip(self.determined, shapes, parts, strict=False)
         }
 
     def _of_columns(self, counts: Integers) -> TreeDistribution:
-        """The distribution of independent columns."""
+        """The distribution of columns that are independent, given the label where there is one."""
         variance = noise_variance(standard_deviation(self.columns_noise()))
-        parts = np.split(counts[: sum(self.sizes)].astype(np.float64), np.cumsum(self.sizes)[:-1])
+        ends = np.cumsum([self._cells(columns) for columns in self._first_tables])
+        parts = np.split(counts[: ends[-1]].astype(np.float64), ends[:-1])
         totals = [np.array([part.sum()]) for part in parts]
         total = float(averaged(totals, [variance * len(part) for part in parts])[0][0])
-        tree = CliqueTree.of_tables([], self.sizes)
-        found = TreeDistribution(tree, max(total, 1.0))
-        for column, part in enumerate(parts):
-            found.add(NoisyTable((column,), part, variance), tree)
-        found.fit(1)
+        found = TreeDistribution(self._first_tree, max(total, 1.0))
+        for columns, part in zip(self._first_tables, parts, strict=True):
+            shape = [self.sizes[column] for column in columns]
+            found.add(NoisyTable(columns, part.reshape(shape), variance), self._first_tree)
+        found.fit(_SWEEPS_OF_A_ROUND)
         return found
 
-    def _add(self, found: TreeDistribution, pair: Pair, counts: Integers, units: int, before: Sequence[Pair]) -> None:
+    def _add(
+        self, found: TreeDistribution, pair: Pair, counts: Integers, units: int, before: Sequence[Columns]
+    ) -> None:
         shape = self.sizes[pair[0]], self.sizes[pair[1]]
         variance = noise_variance(standard_deviation(self.pair_noise(units, len(counts))))
         table = NoisyTable(pair, counts.reshape(shape).astype(np.float64), variance)

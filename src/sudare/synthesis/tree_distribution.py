@@ -19,7 +19,7 @@ from sudare.synthesis.clique_tree import CliqueTree, Columns
 from sudare.synthesis.row_sampling import evenly_drawn_cells
 
 # κ, found by `python -m benchmarks.synthesis --tune`.
-_PRIOR_STRENGTH: Final = 1.0
+_PRIOR_STRENGTH: Final = 0.3
 _NEWTON_STEPS: Final = 25
 _TOLERANCE: Final = 1e-7
 # Logarithms of the factors of one table are no further from their middle, so that products of many do not vanish.
