@@ -114,16 +114,36 @@ class Aim:
         ]
 
     def estimates(self, cliques: list[Clique]) -> dict[Clique, np.ndarray]:
-        """What the model says of these tables: parts of tables that it holds, or by elimination of variables."""
-        held = [clique for clique in cliques if self.model.marginals.supports(clique)]
-        others = [clique for clique in cliques if clique not in set(held)]
-        found = {clique: self.model.project(clique) for clique in held}
-        if others:
-            further = mbi.marginal_oracles.bulk_variable_elimination(
-                self.model.potentials, others, self.model.total
-            )
-            found.update({clique: further[clique] for clique in others})
-        return {clique: np.asarray(found[clique].datavector()) for clique in cliques}
+        """What the model says of these tables, by conditional tables along the junction tree: compiling a program for each takes most of the time otherwise."""
+        domain, model = self.data.domain, self.model
+        tree, _ = mbi.junction_tree.make_junction_tree(domain, [tuple(clique) for clique in model.cliques])
+        nodes = list(tree.nodes)
+        beliefs = mbi.marginal_oracles.message_passing_stable(model.potentials.expand(nodes), model.total)
+        tables = {node: np.asarray(beliefs.project(node).datavector(flatten=False)) for node in nodes}
+        found: dict[Clique, np.ndarray] = {}
+        for first in domain.attributes:
+            holding = [node for node in nodes if first in node]
+            found[(first,)] = _summed(tables[holding[0]], holding[0], (first,))
+            # With every clique what is known of `first` and the columns that it shares with the one before; cliques that hold `first` know all.
+            waiting: list[tuple[Clique, np.ndarray | None, Clique]] = [(holding[0], None, ())]
+            reached = {holding[0]}
+            for node, message, shared in waiting:
+                for second in node:
+                    if second != first and (first, second) not in found:
+                        found[(first, second)] = _carried(message, shared, tables[node], node, first, (second,)).ravel()
+                for near in tree.neighbors(node):
+                    if near not in reached:
+                        reached.add(near)
+                        common = tuple(column for column in near if column in node)
+                        known = None if first in near else _carried(message, shared, tables[node], node, first, common)
+                        waiting.append((near, known, common))
+            for second in domain.attributes:
+                # In another part of the tree: independent.
+                if second != first and (first, second) not in found:
+                    node = next(node for node in nodes if second in node)
+                    other = _summed(tables[node], node, (second,))
+                    found[(first, second)] = np.outer(found[(first,)], other).ravel() / float(model.total)
+        return {clique: found[clique] for clique in cliques}
 
     def worst(self, estimates: dict[Clique, np.ndarray], sigma: float, rate: float) -> Clique:
         """A table whose estimate is far off, less what its noise will be: the exponential mechanism."""
@@ -135,6 +155,25 @@ class Aim:
         ])  # fmt: skip
         logs = rate * scores / (2 * max(self.weights[each] for each in cliques))
         return cliques[int(np.argmax(logs + self.generator.gumbel(size=len(logs))))]
+
+
+def _summed(table: np.ndarray, names: Clique, kept: Clique) -> np.ndarray:
+    """A table of the kept columns, in their order."""
+    return np.einsum(table, [*range(len(names))], [names.index(name) for name in kept])
+
+
+def _carried(
+    message: np.ndarray | None, shared: Clique, table: np.ndarray, names: Clique, first: str, wanted: Clique
+) -> np.ndarray:
+    """The table of `first` and wanted columns of a clique, by P(wanted | shared) where the clique does not hold `first`."""
+    if message is None:
+        return _summed(table, names, (first, *wanted))
+    both = (*shared, *(name for name in wanted if name not in shared))
+    total = _summed(table, names, shared)
+    ratio = np.divide(message, total, out=np.zeros_like(message), where=total > 0)
+    axes = {name: place + 1 for place, name in enumerate(both)}
+    of_shared, of_wanted = ([axes[name] for name in each] for each in (shared, wanted))
+    return np.einsum(ratio, [0, *of_shared], _summed(table, names, both), [*axes.values()], [0, *of_wanted])
 
 
 def main() -> None:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +16,6 @@ from benchmarks.panel.tuning_and_judging import Half
 from sudare.reconstruction import Distribution, Reconstruction, model_average
 
 DESIGN: Final = ((300, "ε = 2"), (3_000, "k = 2"), (10_000, "ε = 1"), (100_000, "k = 2"))
-REPETITIONS: Final = 2
 LEVEL: Final = 0.9
 QUANTILES: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 PARTS: Final = ("bins", "running sums", "quantiles")
@@ -42,16 +43,22 @@ def held(case: Case, found: Distribution, records: Any) -> dict[str, list[int]]:
     return counted
 
 
-def bands(half: Half) -> list[dict[str, Any]]:
-    """A row for each case and draw."""
-    rows = []
+def fitted(half: Half) -> Iterator[tuple[Case, Distribution, Any]]:
+    """Every case with what `auto` finds and the original records."""
     for case in cases(half, DESIGN):
-        for repetition in range(REPETITIONS):
-            records, perturbed = case.drawn(repetition)
-            found = Reconstruction(case.perturbation).fit(perturbed).distribution_
-            about = {"column": case.column.name, "noise": case.noise, "privacy": case.privacy, "records": case.records}
-            rows.append({**about, "rough": found.resolution > 0, **held(case, found, records)})
-    return rows
+        records, perturbed = case.drawn(0)
+        yield case, Reconstruction(case.perturbation).fit(perturbed).distribution_, records
+
+
+def row_of(case: Case, found: Distribution, records: Any) -> dict[str, Any]:
+    """How often the bands of one case hold."""
+    about = {"column": case.column.name, "noise": case.noise, "privacy": case.privacy, "records": case.records}
+    return {**about, "rough": found.resolution > 0, **held(case, found, records)}
+
+
+def bands(half: Half) -> list[dict[str, Any]]:
+    """A row for each case."""
+    return [row_of(*each) for each in fitted(half)]
 
 
 def coverage(rows: list[dict[str, Any]], part: str) -> float:
@@ -73,7 +80,7 @@ def summary_of_bands(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def by_noise(rows: list[dict[str, Any]]) -> list[str]:
     """A line for each noise, number of records and privacy."""
     lines = [
-        f"Coverage of {LEVEL:.0%} bands in percent, {REPETITIONS} draws of records and noise a column, bins that hold more than .2 % of the records:",
+        f"Coverage of {LEVEL:.0%} bands in percent, one draw of records and noise a column, bins that hold more than .2 % of the records:",
         "",
         f"| noise | records | privacy | {' | '.join(PARTS)} |",
         "| --- | --- | --- |" + " --- |" * len(PARTS),
@@ -85,11 +92,15 @@ def by_noise(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def main() -> None:
-    """Print coverages of the tuning half's rough columns with other parts of the noise's width."""
+    """Print coverages of the tuning half with other parts of the noise's width, of all columns and of rough ones."""
+    every = list(fitted("tuning"))
     for factor in _FACTORS:
-        model_average._NOISE_IN_RESOLUTION = factor  # type: ignore[misc]
-        rows = bands("tuning")
-        print(factor, summary_of_bands(rows), summary_of_bands([row for row in rows if row["rough"]]), flush=True)
+        rows = []
+        for case, found, records in every:
+            moved = factor / model_average.NOISE_IN_RESOLUTION * found.resolution
+            rows.append(row_of(case, replace(found, resolution=moved), records))
+        print(f"{factor} of the noise's width", summary_of_bands(rows), flush=True)
+        print("rough columns", summary_of_bands([row for row in rows if row["rough"]]), flush=True)
         print("\n".join(by_noise(rows)), flush=True)
 
 

@@ -140,16 +140,39 @@ def test_a_band_holds_its_estimate():
     assert np.all(found.band(edges, 0.99).high >= found.band(edges, 0.5).high)
 
 
+def test_ends_of_bins_of_a_rough_column_are_known_up_to_its_resolution():
+    """Limits are those of narrower and of wider bins; ends on the bounds stay."""
+    smooth, rough = with_members(), with_members(resolution=0.5)
+    edges = [0, 1, 2, 3, 4]
+    for cumulative in (False, True):
+        plain, moved = (one.band(edges, cumulative=cumulative) for one in (smooth, rough))
+        assert np.all(moved.low <= plain.low)
+        assert np.all(moved.high >= plain.high)
+        assert np.any(moved.high - moved.low > plain.high - plain.low + 1e-3)
+    wide = rough.band([0, 4])
+    np.testing.assert_allclose(wide.low, smooth.band([0, 4]).low)
+
+
+def test_bands_of_quantiles_are_those_of_running_sums():
+    found = with_members()
+    band = found.quantile_band([0.2, 0.5, 0.8])
+    assert np.all((band.low <= band.estimate) & (band.estimate <= band.high))
+    np.testing.assert_allclose(band.estimate, found.quantile([0.2, 0.5, 0.8]))
+    # At the lower limit the running sum may already be the probability, at the upper one it surely is.
+    for place, probability in zip((0, 1, 2), (0.2, 0.5, 0.8), strict=True):
+        low, high = (
+            found.band([0, max(end, 1e-9)], cumulative=True) for end in (band.low[place], band.high[place])
+        )
+        assert low.high[0] >= probability - 0.05
+        assert high.low[0] >= probability - 1e-6 or band.high[place] == 4
+    assert not distribution().quantile_band(0.5).calibrated
+
+
 def test_where_nothing_is_known_there_is_no_band():
     without = distribution().band([0, 2, 4])
     assert not without.calibrated
     assert without.low is None
     assert "without a measure" in without.reason
-    rough = with_members(resolution=1.5)
-    assert rough.band([0, 2, 4]).calibrated
-    narrow = rough.band([0, 1, 2, 3, 4])
-    assert not narrow.calibrated
-    assert "narrower than 1.5" in str(narrow)
     assert with_members(unresolved="no.").band([0, 4]).reason == "no."
 
 

@@ -41,7 +41,7 @@ _FEW_COMPONENTS: Final = 5
 # Long curves are refuted if they are so much worse than the best; the shortest are as good if they are at most so much worse.
 _LONG, _REFUTED, _AS_GOOD = 0.2, 5.0, 1.0
 # Of the noise's width, how far a spike of a rough column may lie from where it seems to be; chosen by `python -m benchmarks.panel.reconstruction_bands`.
-_NOISE_IN_RESOLUTION: Final = 0.5
+NOISE_IN_RESOLUTION: Final = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,13 +198,9 @@ def band_shares(families: Sequence[Family], shares: Floats) -> Floats:
 def resolution_of(families: Sequence[Family], perturbation: NumberPerturbation) -> float:
     """How far from where it seems to be a part of a rough column may lie; zero if the data show how rough it is, or that it is smooth.
 
-    It is a part of the noise's own width, and at most the shortest length that was tried.
+    It is a part of the noise's own width.
     """
-    rough = [family for family in families if is_rough(family)]
-    if not rough:
-        return 0.0
-    edges = rough[0].best.states.edges
-    return float(min(_NOISE_IN_RESOLUTION * perturbation.noise_scale, LENGTHS[0] * (edges[-1] - edges[0])))
+    return NOISE_IN_RESOLUTION * perturbation.noise_scale if any(map(is_rough, families)) else 0.0
 
 
 def has_whole_numbers(families: Sequence[Family]) -> bool:
