@@ -35,6 +35,8 @@ from sudare.synthesis import PrivateSynthesizer, adaptive_marginals, tree_distri
 from sudare.synthesis.table_cells import cell_count, coded_rows, decoded
 
 RESULTS: Final = Path(__file__).with_suffix(".json")
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "records.md"
+BEGIN, END = "<!-- synthesis: written by `python -m benchmarks.synthesis` -->", "<!-- end of synthesis -->"
 ADULT: Final = "adult, 15 columns"
 JUDGED: Final = ("more categories", "more determined pairs", "more spikes", "pima")
 TUNED: Final = ("categories", "determined pairs", "few rows, eight columns", "spiked amounts", "three classes", "unbalanced")
@@ -187,6 +189,30 @@ def judge_aim(names: Sequence[str], epsilons: Sequence[float]) -> None:
             RESULTS.write_text(json.dumps(known, indent=1) + "\n")
 
 
+def write_page() -> None:
+    """The table of the page, from the file of results."""
+    known = json.loads(RESULTS.read_text())
+    exact = {row["table"]: row["auc"] for row in known["results"] if row["engine"] == "the data"}
+    rows = {(row["table"], row["epsilon"], row["engine"]): row for row in [*known["results"], *known.get("aim", [])] if "mean" in row}
+    lines = [
+        "| table (rows, columns) | ε | mean pair: marginals | adaptive | AIM | worst pair: marginals | adaptive | AIM | AUC: marginals | adaptive | AIM | the data | seconds: adaptive | AIM |",
+        "| --- |" + " --- |" * 13,
+    ]
+    for name, epsilon in dict.fromkeys(key[:2] for key in rows):
+        own = [rows.get((name, epsilon, engine)) for engine in (*ENGINES, "AIM")]
+        cells = [_cell(row, part, 3) for part in ("mean", "worst", "auc") for row in own]
+        about = f"{name} ({own[0]['rows']:,}, {own[0]['columns']})" if own[0] else name
+        seconds = [_cell(row, "seconds", 1) for row in own[1:]]
+        lines.append(f"| {about} | {epsilon:g} | {' | '.join(cells)} | {exact[name]:.3f} | {' | '.join(seconds)} |")
+    page = PAGE.read_text()
+    before, after = page.split(BEGIN, maxsplit=1)[0], page.split(END)[1]
+    PAGE.write_text(f"{before}{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}{after}")
+
+
+def _cell(row: dict[str, Any] | None, part: str, places: int) -> str:
+    return "–" if row is None or row[part] is None else f"{row[part]:.{places}f}"
+
+
 def tuning_cases() -> Iterator[Case]:
     """The tables of the panel's tuning half that constants are compared on; Adult is one of them."""
     yield adult()
@@ -197,10 +223,11 @@ def tuning_cases() -> Iterator[Case]:
 
 def options() -> Iterator[tuple[str, dict[str, Any]]]:
     """Constants to compare: those in use, and with one of them changed."""
-    used = {"share": Fraction(1, 2), "rounds": 2, "strength": 0.3, "cells": 2**18}
+    used = {"share": None, "rounds": 2, "growth": 2, "strength": 0.3, "cells": 2**18}
     yield "in use", used
-    for share in (Fraction(1, 5), Fraction(2, 5)):
+    for share in (Fraction(1, 5), Fraction(7, 20), Fraction(1, 2)):
         yield f"share of columns {share}", {**used, "share": share}
+    yield "growth 4", {**used, "growth": 4}
     for rounds in (1, 4):
         yield f"rounds {rounds}", {**used, "rounds": rounds}
     for strength in (0.1, 0.5, 1.0, 3.0):
@@ -210,9 +237,12 @@ def options() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def tune() -> None:
     """Print geometric means over the tuning tables for each choice, with seeds that judging does not use."""
-    cases = list(tuning_cases())
+    cases, shares = list(tuning_cases()), dict(adaptive_marginals._SHARES_OF_COLUMNS)
     for name, chosen in options():
-        adaptive_marginals._SHARE_OF_COLUMNS = chosen["share"]  # type: ignore[misc]
+        adaptive_marginals._SHARES_OF_COLUMNS.update(
+            shares if chosen["share"] is None else dict.fromkeys(shares, chosen["share"])
+        )
+        adaptive_marginals._GROWTH = chosen["growth"]  # type: ignore[misc]
         adaptive_marginals._ROUNDS_PER_COLUMN["gaussian"] = chosen["rounds"]
         adaptive_marginals.MOST_TREE_CELLS = chosen["cells"]  # type: ignore[misc]
         tree_distribution._PRIOR_STRENGTH = chosen["strength"]  # type: ignore[misc]
@@ -227,15 +257,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--aim", action="store_true")
+    parser.add_argument("--page", action="store_true", help="only write the page's table from the file of results")
     parser.add_argument("--tables", nargs="+", default=[ADULT, *JUDGED], help="for AIM: these only")
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS, help="for AIM: these only")
     asked = parser.parse_args()
+    if asked.tune:
+        tune()
+        return
     if asked.aim:
         judge_aim(asked.tables, asked.epsilons)
-    elif asked.tune:
-        tune()
-    else:
+    elif not asked.page:
         judge()
+    write_page()
 
 
 if __name__ == "__main__":

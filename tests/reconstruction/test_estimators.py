@@ -169,7 +169,7 @@ def test_a_column_that_is_rough_without_limit_has_wide_bands_that_hold():
     perturbation = LaplacePerturbation((0, 100), epsilon=8.0)
     y = perturbation.perturb(column, random_state=0)
     distribution = Reconstruction(perturbation, "smooth", whole=False).fit(y).distribution_
-    assert distribution.resolution == pytest.approx(0.5 * perturbation.noise_scale)
+    assert distribution.resolution == pytest.approx(0.25 * perturbation.noise_scale)
     for edges in (np.arange(-0.5, 101), np.arange(0, 101, 20.0)):
         band, shares = distribution.band(edges), np.histogram(column, edges)[0] / size
         assert np.mean((band.low <= shares) & (shares <= band.high)) > 0.85

@@ -41,7 +41,7 @@ _FEW_COMPONENTS: Final = 5
 # Long curves are refuted if they are so much worse than the best; the shortest are as good if they are at most so much worse.
 _LONG, _REFUTED, _AS_GOOD = 0.2, 5.0, 1.0
 # Of the noise's width, how far a spike of a rough column may lie from where it seems to be; chosen by `python -m benchmarks.panel.reconstruction_bands`.
-NOISE_IN_RESOLUTION: Final = 0.5
+NOISE_IN_RESOLUTION: Final = 0.25
 
 
 @dataclass(frozen=True, eq=False)

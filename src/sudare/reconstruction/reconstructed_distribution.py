@@ -237,13 +237,12 @@ class Distribution:
         reason = self._reason()
         if reason:
             return Band(wanted, estimate, _checked_level(level), calibrated=False, reason=reason)
-        every = np.union1d(self.layout.edges, self.layout.atoms)
-        places = every[np.unique(np.linspace(0, len(every) - 1, _MOST_PLACES).astype(np.intp))]
-        low, high = self._limits(
-            np.full(len(places), self.layout.edges[0]), np.nextafter(places, np.inf), level
-        )
-        ends = [np.maximum.accumulate(high), np.maximum.accumulate(low)]
-        first, last = (places[np.minimum(np.searchsorted(end, wanted), len(places) - 1)] for end in ends)
+        edges = self.layout.edges
+        kept = edges[np.unique(np.linspace(0, len(edges) - 1, _MOST_PLACES).astype(np.intp))]
+        # Below an atom and at it.
+        places = np.unique(np.concatenate([kept, np.nextafter(self.layout.atoms, -np.inf), self.layout.atoms]))
+        low, high = self._limits(np.full(len(places), edges[0]), np.nextafter(places, np.inf), level)
+        first, last = (_first_reached(np.maximum.accumulate(end), places, wanted) for end in (high, low))
         return Band(
             wanted, estimate, level, calibrated=True, low=np.minimum(first, estimate), high=np.maximum(last, estimate)
         )
@@ -267,6 +266,15 @@ class Distribution:
         if self.unresolved or not self.members:
             return self.unresolved or "this method comes without a measure of its error."
         return ""
+
+
+def _first_reached(rising: Floats, places: Floats, wanted: Floats) -> Floats:
+    """Where a rising line through these places first takes each wanted value; the last place where it never does."""
+    at = np.minimum(np.searchsorted(rising, wanted), len(places) - 1)
+    before = np.maximum(at - 1, 0)
+    rise = rising[at] - rising[before]
+    part = np.clip((wanted - rising[before]) / np.where(rise > 0, rise, 1.0), 0.0, 1.0)
+    return np.where(rise > 0, places[before] + part * (places[at] - places[before]), places[at])
 
 
 def _checked_level(level: float) -> float:

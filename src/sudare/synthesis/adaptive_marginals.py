@@ -42,11 +42,13 @@ MOST_TREE_CELLS: Final = 2**18
 _ROW: Final = 3
 
 # Of the budget, and rounds for every column if all had the first round's noise; compared on tuning tables by `python -m benchmarks.synthesis --tune`.
-_SHARE_OF_COLUMNS: Final = Fraction(1, 2)
+# Up to this ε columns get more: noise of their counts is then most of what is wrong.
+_SMALL_EPSILON: Final = 2.0
+_SHARES_OF_COLUMNS: Final = {"small": Fraction(1, 2), "large": Fraction(1, 5)}
 _SHARE_OF_ERRORS: Final = Fraction(1, 50)
 _SHARE_OF_CHOICE: Final = Fraction(1, 10)
 _ROUNDS_PER_COLUMN: Final = {"gaussian": 2, "laplace": 1}
-_GROWTH: Final = {"gaussian": 4, "laplace": 2}
+_GROWTH: Final = 2
 _MOST_COLUMNS_OF_ROUNDS: Final = 32
 _SWEEPS_OF_A_ROUND: Final = 5
 _SWEEPS_AT_THE_END: Final = 30
@@ -151,7 +153,9 @@ class AdaptiveEngine:
 
     @property
     def _column_units(self) -> int:
-        return int(_SHARE_OF_COLUMNS * UNITS) if self.pairs and self.declared != () else UNITS - self._error_units
+        if not self.pairs or self.declared == ():
+            return UNITS - self._error_units
+        return int(_SHARES_OF_COLUMNS["small" if self.noise.epsilon <= _SMALL_EPSILON else "large"] * UNITS)
 
     @property
     def _pair_units(self) -> int:
@@ -224,7 +228,7 @@ class AdaptiveEngine:
             counted.append((pair, of_count))
             left -= units
             if np.abs(found.shares(pair) - before).sum() * found.total <= mean_noise * self._cells(pair):
-                units = _GROWTH[self.noise.law] * units
+                units = _GROWTH * units
 
     def _chosen(self, losses: Sequence[int], share: Fraction, source: NoiseSource) -> int:
         """The place of a small loss: the exponential mechanism, whose range is what the share allows."""
