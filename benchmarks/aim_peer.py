@@ -58,9 +58,7 @@ class Aim:
         }
         columns = len(data.domain.attributes)
         # Of every table of the workload how many columns it shares with it.
-        self.weights = {
-            clique: (columns - 1) if len(clique) == 1 else 2 + 2 * (columns - 2) for clique in self.counts
-        }
+        self.weights = {clique: (columns - 1) if len(clique) == 1 else 2 + 2 * (columns - 2) for clique in self.counts}
         self.measurements: list[mbi.LinearMeasurement] = []
         self.model: Any = None
 
@@ -180,7 +178,7 @@ def main() -> None:
     """Read settings and the name of a file of codes; write as many rows of codes beside it, and what it took."""
     settings = json.load(sys.stdin)
     columns = dict(np.load(settings["codes"]))
-    np.random.seed(settings["seed"])  # mbi draws rows by it
+    np.random.seed(settings["seed"])  # noqa: NPY002  (mbi draws rows by it)
     data = mbi.Dataset(columns, mbi.Domain.fromdict(settings["sizes"]))
     try:
         aim = Aim(data, settings)

@@ -39,7 +39,14 @@ PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "records.md"
 BEGIN, END = "<!-- synthesis: written by `python -m benchmarks.synthesis` -->", "<!-- end of synthesis -->"
 ADULT: Final = "adult, 15 columns"
 JUDGED: Final = ("more categories", "more determined pairs", "more spikes", "pima")
-TUNED: Final = ("categories", "determined pairs", "few rows, eight columns", "spiked amounts", "three classes", "unbalanced")
+TUNED: Final = (
+    "categories",
+    "determined pairs",
+    "few rows, eight columns",
+    "spiked amounts",
+    "three classes",
+    "unbalanced",
+)
 EPSILONS: Final = (0.1, 1.0, 10.0)
 ENGINES: Final = ("marginals", "adaptive")
 DELTA: Final = 1e-6
@@ -193,7 +200,11 @@ def write_page() -> None:
     """The table of the page, from the file of results."""
     known = json.loads(RESULTS.read_text())
     exact = {row["table"]: row["auc"] for row in known["results"] if row["engine"] == "the data"}
-    rows = {(row["table"], row["epsilon"], row["engine"]): row for row in [*known["results"], *known.get("aim", [])] if "mean" in row}
+    rows = {
+        (row["table"], row["epsilon"], row["engine"]): row
+        for row in [*known["results"], *known.get("aim", [])]
+        if "mean" in row
+    }
     lines = [
         "| table (rows, columns) | ε | mean pair: marginals | adaptive | AIM | worst pair: marginals | adaptive | AIM | AUC: marginals | adaptive | AIM | the data | seconds: adaptive | AIM |",
         "| --- |" + " --- |" * 13,

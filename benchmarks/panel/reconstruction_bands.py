@@ -35,7 +35,12 @@ def held(case: Case, found: Distribution, records: Any) -> dict[str, list[int]]:
     for part, band, true, kept in (
         ("bins", found.band(case.edges, LEVEL), shares, looked_at),
         ("running sums", found.band(case.edges, LEVEL, cumulative=True), sums, inner),
-        ("quantiles", found.quantile_band(wanted, LEVEL), np.quantile(records, wanted, method="inverted_cdf"), wanted > 0),
+        (
+            "quantiles",
+            found.quantile_band(wanted, LEVEL),
+            np.quantile(records, wanted, method="inverted_cdf"),
+            wanted > 0,
+        ),
     ):
         if band.low is not None and band.high is not None:
             holds = (band.low - 1e-9 <= true) & (true <= band.high + 1e-9)
@@ -72,8 +77,12 @@ def summary_of_bands(rows: list[dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {"fits": len(rows), "with a band": sum("bins" in row for row in rows)}
     for part in PARTS:
         found[f"coverage of {part}, %"] = round(coverage(rows, part), 1)
-        by_column = [coverage([row for row in rows if row["column"] == name], part) for name in {row["column"] for row in rows}]
-        found[f"{part}: columns below 87, above 95"] = f"{sum(one < 87 for one in by_column)}, {sum(one > 95 for one in by_column)} of {len(by_column)}"
+        by_column = [
+            coverage([row for row in rows if row["column"] == name], part) for name in {row["column"] for row in rows}
+        ]
+        found[f"{part}: columns below 87, above 95"] = (
+            f"{sum(one < 87 for one in by_column)}, {sum(one > 95 for one in by_column)} of {len(by_column)}"
+        )
     return found
 
 
@@ -87,7 +96,9 @@ def by_noise(rows: list[dict[str, Any]]) -> list[str]:
     ]
     for key in dict.fromkeys((row["noise"], row["records"], row["privacy"]) for row in rows):
         own = [row for row in rows if (row["noise"], row["records"], row["privacy"]) == key]
-        lines.append(f"| {key[0]} | {key[1]:,} | {key[2]} | " + " | ".join(f"{coverage(own, part):.1f}" for part in PARTS) + " |")
+        lines.append(
+            f"| {key[0]} | {key[1]:,} | {key[2]} | " + " | ".join(f"{coverage(own, part):.1f}" for part in PARTS) + " |"
+        )
     return lines
 
 
