@@ -2,6 +2,7 @@
 
     python -m benchmarks.synthesis            # the judging tables and Adult: writes benchmarks/synthesis.json
     python -m benchmarks.synthesis --aim      # AIM on the same tables and cells (benchmarks/aim_peer.py): written there too
+    python -m benchmarks.synthesis --determined   # Adult with education-num determined by education: how many rows contradict
     python -m benchmarks.synthesis --tune     # tuning tables with other constants of the engine "adaptive"
 
 Distances are total variation between the table of a pair in the data and in as many synthetic rows, in the cells of the schema.
@@ -78,6 +79,27 @@ def adult() -> Case:
             levels = tuple(sorted({*train[name].dropna(), *test[name].dropna()}))
             columns[name] = Label(levels) if name == "income" else Category(levels, missing="?")
     return Case(ADULT, Schema({name: columns[name] for name in train}), train, test)
+
+
+def judge_determined() -> None:
+    """Adult with education-num declared to follow education: rows that contradict the data, at every ε."""
+    case = adult()
+    years = Number(1, 16, whole=True, bins=tuple(range(2, 17)), determined_by="education")
+    schema, found = Schema({**case.schema.columns, "education-num": years}), []
+    possible = {*zip(case.fit["education"], case.fit["education-num"].astype(int), strict=True)}
+    for epsilon in EPSILONS:
+        model = PrivateSynthesizer(
+            schema, engine="adaptive", epsilon=epsilon, delta=DELTA, neighbours="add-remove", random_state=0
+        ).fit(case.fit)
+        rows = model.sample(len(case.fit), random_state=0)
+        drawn = zip(rows["education"], rows["education-num"].astype(int), strict=True)
+        distances = pair_distances(schema, case.fit, rows)
+        found.append({
+            "epsilon": epsilon, "rows with an impossible pair": sum(pair not in possible for pair in drawn),
+            "mean": round(float(np.mean([*distances.values()])), 4), "worst": round(max(distances.values()), 4),
+        })  # fmt: skip
+        print(found[-1], flush=True)
+    RESULTS.write_text(json.dumps({**json.loads(RESULTS.read_text()), "adult, determined": found}, indent=1) + "\n")
 
 
 def judging_cases() -> Iterator[Case]:
@@ -268,12 +290,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--aim", action="store_true")
+    parser.add_argument("--determined", action="store_true")
     parser.add_argument("--page", action="store_true", help="only write the page's table from the file of results")
     parser.add_argument("--tables", nargs="+", default=[ADULT, *JUDGED], help="for AIM: these only")
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS, help="for AIM: these only")
     asked = parser.parse_args()
-    if asked.tune:
-        tune()
+    if asked.tune or asked.determined:
+        tune() if asked.tune else judge_determined()
         return
     if asked.aim:
         judge_aim(asked.tables, asked.epsilons)

@@ -13,7 +13,7 @@ from sudare.perturbation.square_wave import SquareWave
 from sudare.reconstruction.binning import continuous_states, counted, few_whole_numbers, whole_numbers
 from sudare.reconstruction.estimators import Reconstruction, each_method
 from sudare.reconstruction.held_out_average import PREFERENCES
-from sudare.reconstruction.model_average import resolution_of, shares_of, smooth_family
+from sudare.reconstruction.model_average import Iterated, combined, resolution_of, shares_of, smooth_family
 
 SIZE = 5000
 BOUNDS = (-0.5, 9.5)
@@ -181,6 +181,8 @@ def test_a_smooth_column_has_no_limit_of_resolution():
     family = smooth_family(continuous_states(PERTURBATION, counts.edges, 240, np.empty(0)), counts)
     assert resolution_of([family], PERTURBATION) == 0
     assert shares_of([family]) == pytest.approx([1.0])
+    technique = Iterated(1.0, family.best.states, family.best.probabilities)
+    assert combined([family], counts, PERTURBATION, np.zeros(1), technique).band(EDGES).calibrated
 
 
 def test_the_iterative_technique_depends_on_its_seed_alone(perturbed):

@@ -154,7 +154,9 @@ def combined(
     if iterated is not None:
         probabilities += iterated.share * (layout.carrying(iterated.states) @ iterated.probabilities)
         by_name["bayes"] = iterated.share
-    in_bands = band_shares(families, shares / shares.sum())
+    # Where nothing is left beside the technique, which has no band of its own, bands are those of the families by evidence.
+    parts = shares if shares.sum() > 0 else shares_of(families)
+    in_bands = band_shares(families, parts / parts.sum())
     for family, share, band_share in zip(families, shares, in_bands, strict=True):
         carrying = layout.carrying(family.best.states)
         by_name[family.name] = by_name.get(family.name, 0.0) + float(share)

@@ -145,6 +145,6 @@ def coverage_table(found: Measurements, chosen: list[Trial] | None = None) -> Re
         ),
         rows,
         f"Share of bins whose true share of records lies within the band, ± one standard error over {found.repeats} or more repetitions with "
-        "`method='auto'`; the goal is 85 to 95. Where a column is rough at a scale that the noise hides, no band is drawn. The comb is smooth "
+        "`method='auto'`; the goal is 85 to 95. Edges of bins of rough columns are taken to be known up to a quarter of the noise's width. The comb is smooth "
         "for all that the noise lets through: nothing in the perturbed data gives it away, and the band is wrong.",
     )
