@@ -86,5 +86,5 @@ lock:  ## resolve the dependencies anew, into requirements.lock
 	@rm -rf .venv-lock
 
 clean:  ## remove everything that make made
-	rm -rf .venv .venv-lock .venv-peers .venv-flower .venv-opacus .site build dist demo results mutants .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-lock .venv-peers .venv-flower .venv-opendp .venv-aim .venv-opacus .site build dist demo results mutants .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
