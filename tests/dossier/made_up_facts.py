@@ -41,15 +41,18 @@ METHODS = {
 }
 
 
-def made_up_facts(learner: str, promise: Promise, columns: tuple[str, ...] = ("age", "bmi")) -> Facts:
-    """A release of a learner that promises this."""
+def made_up_facts(
+    learner: str, promise: Promise, columns: tuple[str, ...] = ("age", "bmi"), **more: Any
+) -> Facts:
+    """A release of a learner that promises this; `more` are parameters that it writes besides."""
     notion = "local" if PRODUCTS[learner].kind == "perturbed" else "central"
     parameters: dict[str, Any] = {
         "rows": 4000 if promise.neighbours == "replace-one" else None,
         "columns": [(name, {}) for name in columns],
         "delta": promise.delta,
-        "person": {"most_rows": 3} if promise.unit == "person" else None,
+        "person": {"column": "patient", "most_rows": 3} if promise.unit == "person" else None,
         **dict([METHODS[learner]] if learner in METHODS else []),
+        **more,
     }
     manifest = {
         "learner": learner,

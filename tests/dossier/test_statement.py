@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
+from datetime import date
 
 import pytest
 
 from sudare.dossier.bilingual_sections import Text
 from sudare.dossier.promise_texts import STRENGTH_IN_JAPANESE
+from sudare.dossier.registry_entry import Publication, registry_entry
 from sudare.dossier.release_product_kinds import PRODUCTS
 from sudare.dossier.statement import KIND, NO_ADVICE, sections_of
 from sudare.dossier.statement_facts import Facts
+from sudare.report.privacy_card import card_rows
 from tests.dossier.made_up_facts import PROMISES, Promise, made_up_facts
 
 JAPANESE = re.compile(r"[ぁ-んァ-ン一-龥]")
@@ -106,3 +110,71 @@ def test_rows_that_were_not_shuffled_have_no_statement_about_linking() -> None:
 def test_it_says_that_it_is_no_advice() -> None:
     assert "not legal advice" in NO_ADVICE.en
     assert "法的助言ではなく" in NO_ADVICE.ja
+
+
+def said_in(facts: Facts) -> dict[str, Text]:
+    """All answers of a statement by their English headings."""
+    return {row.heading.en: row.answer for section in sections_of(facts) for row in section.rows}
+
+
+def test_values_that_were_found_in_the_records_are_told_wherever_columns_and_contents_are() -> None:
+    facts = made_up_facts("GroupedTable", PROMISES[1], keys=["ending"], found=[["died"], ["home"]])
+    said = said_in(facts)
+    for heading in ("contents", "computed from", "7 Data assessment", "declared facts", "singling out, linking, inference"):
+        assert "ending" in said[heading].en, heading
+        assert "ending" in said[heading].ja, heading
+    assert "found in the records" in said["declared facts"].en
+    assert "レコードの中から" in said["declared facts"].ja
+    card = dict(card_rows(facts.card))
+    assert "ending (values found in the records)" in card["what leaves"]
+    assert card["values found in the records"].startswith("2 of ending, chosen privately")
+    entry = str(registry_entry(facts, Publication(), date(2026, 1, 31)))
+    assert "not read from the records" not in entry
+    assert "values of ending as they stand in the records" in entry
+
+
+def test_label_and_person_are_among_what_a_model_is_computed_from() -> None:
+    facts = made_up_facts("PrivateLogisticRegression", PROMISES[1], target=["no", "yes"])
+    for heading in ("computed from", "7 Data assessment"):
+        for part in ("a label column (classes no, yes)", "patient (whose row it is)"):
+            assert part in said_in(facts)[heading].en
+        for part in ("ラベルの列（クラス no, yes）", "patient（誰の行かを示す列）"):
+            assert part in said_in(facts)[heading].ja
+    ridge = made_up_facts("PrivateRidge", PROMISES[0], target={"low": 0.0, "high": 20.0, "residual_cap": 1.0})
+    assert "a target column of numbers" in said_in(ridge)["computed from"].en
+
+
+def test_rows_of_persons_are_those_that_were_kept() -> None:
+    said = said_in(made_up_facts("PrivateMean", PROMISES[1]))["the number of rows"]
+    assert "rows that were kept" in said.en
+    assert "How many rows a person has is not protected" in said.en
+    assert "残された行" in said.ja
+    assert "kept" not in said_in(made_up_facts("PrivateMean", PROMISES[0]))["the number of rows"].en
+
+
+@pytest.mark.parametrize("learner", PRODUCTS)
+@pytest.mark.parametrize("promise", PROMISES, ids=str)
+def test_nothing_is_claimed_that_a_weak_guarantee_or_a_name_makes_false(learner: str, promise: Promise) -> None:
+    facts = made_up_facts(learner, promise)
+    english, japanese = (" ".join(getattr(text, language) for text in texts_of(facts)) for language in ("en", "ja"))
+    for claim in ("holds no identifier", "identifiers are not contained", "cannot be collated", "not read from the records", "declared by a person as public"):
+        assert claim not in english
+    for claim in ("識別子は含まれず", "識別子は含まない", "人が宣言したものです"):
+        assert claim not in japanese
+    assert english.count("[check: does any item identify somebody?]") == japanese.count("［要確認：個人を識別できる項目はないか］") > 0
+    if facts.kind == "perturbed":
+        assert ("may be close to the record" in english) == facts.strength.is_weak
+        assert ("元のレコードに近い" in japanese) == facts.strength.is_weak
+        assert ("may be those of a person" in english) == facts.strength.is_weak
+        assert ("実在の人のもの" in japanese) == facts.strength.is_weak
+    # How sure somebody can become is said with its exception, in both languages equally often.
+    exceptions = english.count("but for an exception of probability"), japanese.count("以下の例外（δ）を除く")
+    assert exceptions[0] == exceptions[1]
+    assert (exceptions[0] > 0) == (promise.delta > 0 and promise.delta * 4000 < 1)
+
+
+def test_delta_of_several_records_is_that_of_group_privacy() -> None:
+    facts = made_up_facts("PrivateMean", Promise(1.0, 1e-6, "record", "replace-one", "strong"))
+    assert float(facts.several_records_delta) == pytest.approx(1e-6 * (1 + math.e + math.e**2), rel=0.1)
+    assert f"δ = {facts.several_records_delta}" in said_in(facts)["somebody with several records"].en
+    assert "δ" not in said_in(made_up_facts("PrivateMean", PROMISES[0]))["somebody with several records"].en

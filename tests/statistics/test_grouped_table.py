@@ -393,3 +393,11 @@ def test_names_that_are_nearly_right_are_told(people: pd.DataFrame) -> None:
     fitted = GroupedTable(1.0, schema=SCHEMA, by=["town", "age"], random_state=0).fit(people)
     with pytest.raises(InvalidParameter, match="Did you mean 'town'"):
         fitted.table(by=["twon"])
+
+
+def test_values_of_a_dropped_column_never_leave(people: pd.DataFrame, account: Account) -> None:
+    dropping = Schema(dict(SCHEMA.columns), drop=("name",))
+    frame = people.assign(name="Ann")
+    with pytest.raises(InvalidParameter, match="'name', which the schema leaves out"):
+        GroupedTable(1.0, 1e-6, schema=dropping, keys=["name"], account=account).fit(frame)
+    assert account.spent().epsilon == 0

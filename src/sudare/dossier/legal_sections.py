@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sudare.dossier.bilingual_sections import Row, Section, Text
+from sudare.dossier.promise_texts import STRENGTH_IN_JAPANESE, but_for_delta
 from sudare.dossier.statement_facts import Facts
+
+# No program knows whether the name of a column, a category or a found value is that of a person.
+IDENTIFYING_ITEMS: Final = Text(
+    "[check: does any item identify somebody?]", "［要確認：個人を識別できる項目はないか］"
+)
 
 
 def gdpr_section(facts: Facts) -> Section:
@@ -22,10 +30,7 @@ def gdpr_section(facts: Facts) -> Section:
             ),
             Row(
                 Text("Article 4(5): pseudonymisation", "第 4 条 (5)：仮名化"),
-                Text(
-                    "The file holds no identifier, and no key exists by which its content could be attributed to somebody. The records it was computed from stay personal data of the owner.",
-                    "ファイルに識別子は含まれず、内容を誰かに結び付けるための追加情報も存在しません。計算に用いた元のレコードは、所有者の個人データのままです。",
-                ),
+                _pseudonymisation(facts),
             ),
             Row(
                 Text("singling out, linking, inference", "選び出し、連結、推論"),
@@ -49,8 +54,8 @@ def japan_section(facts: Facts) -> Section:
                 "pseudonymously processed information (Article 2(5), Article 41)", "仮名加工情報（第2条第5項、第41条）"
             ),
             Text(
-                "The file is not meant as such: it cannot be collated with other information to identify somebody, and pseudonymously processed information may in principle not be given to third parties (Article 42).",
-                "仮名加工情報として作成したものではありません。仮名加工情報は、法令に基づく場合等を除き、第三者に提供できません（第42条）。第三者への提供を目的とするこのファイルの性質とは異なります。",
+                "The file was not made as such. Pseudonymously processed information may, but for cases such as those based on laws, not be given to third parties (Article 42); this file is made to be given to them. How far it can be collated with other information is limited by the guarantee, and by nothing else.",
+                "仮名加工情報として作成したものではありません。仮名加工情報は、法令に基づく場合等を除き、第三者に提供できません（第42条）。このファイルは、第三者への提供を目的としています。他の情報との照合を制限するのは、この保証だけです。",
             ),
         ),
         Row(
@@ -77,15 +82,52 @@ def article_43_text(facts: Facts) -> Text:
     """What Article 43(3) and (4) ask to be published where rows are treated as anonymously processed information."""
     return Text(
         "Publication on anonymously processed information (Act on the Protection of Personal Information, Article 43(3) and (4); only where it is treated as such)\n"
-        f"1. Items of information on individuals contained in it: {facts.columns} (every value was changed at random; names and identifiers are not contained).\n"
+        f"1. Items of information on individuals contained in it: {', '.join(facts.card.columns)} (every value went through a random change, which may leave it as it was{_weak_aside(facts).en}). {IDENTIFYING_ITEMS.en}\n"
         "2. Method of provision: [for example: download from a web site; electronic file to contract partners]\n"
         "3. To the recipient: the information provided is anonymously processed information.\n"
         "4. Name of the business and contact: [to be filled in]",
         "匿名加工情報の作成及び第三者提供に関する公表（個人情報の保護に関する法律第43条第3項及び第4項。匿名加工情報として取り扱う場合に限る）\n"
-        f"１　匿名加工情報に含まれる個人に関する情報の項目：{'、'.join(facts.card.columns)}（いずれの値も確率的に変更したもの。氏名その他の識別子は含まない）\n"
+        f"１　匿名加工情報に含まれる個人に関する情報の項目：{'、'.join(facts.card.columns)}（いずれの値にも確率的な変更を施した。変更の結果、元の値のままのこともある{_weak_aside(facts).ja}）{IDENTIFYING_ITEMS.ja}\n"
         "２　提供の方法：［例：ウェブサイトからのダウンロード／契約の相手方への電子ファイルの送付］\n"
         "３　提供先に対しては、提供する情報が匿名加工情報である旨を明示する。\n"
         "４　事業者の名称及び問合せ先：［記入］",
+    )
+
+
+def _weak_aside(facts: Facts) -> Text:
+    """What has to be added about rows that were changed little."""
+    if not facts.strength.is_weak:
+        return Text("", "")
+    return Text(
+        f"; the guarantee is {facts.strength.word}, ε = {facts.epsilon}",
+        f"。保証は「{STRENGTH_IN_JAPANESE[facts.strength.word]}」、ε = {facts.epsilon}",
+    )
+
+
+def _pseudonymisation(facts: Facts) -> Text:
+    """Whether anything attributes the content to somebody: what sudare adds and keeps, and what a person has to look at."""
+    in_order = facts.kind == "perturbed" and (facts.linking is None or not facts.linking.shuffled)
+    order_en = (
+        " Rows stand in the order of the records: whoever knows that order can attribute every row." if in_order else ""
+    )
+    order_ja = (
+        "行はレコードの順に並んでいるため、その順序を知る者は、どの行も誰のものかを結び付けられます。"
+        if in_order
+        else ""
+    )
+    weak_en = (
+        f" With a guarantee that is {facts.strength.word} (ε = {facts.epsilon}), attribution by the content itself is not excluded."
+        if facts.strength.is_weak
+        else ""
+    )
+    weak_ja = (
+        f"保証は「{STRENGTH_IN_JAPANESE[facts.strength.word]}」（ε = {facts.epsilon}）であり、内容そのものから誰かに結び付けられる可能性は排除されません。"
+        if facts.strength.is_weak
+        else ""
+    )
+    return Text(
+        f"{IDENTIFYING_ITEMS.en} sudare adds no identifier, and keeps no additional information by which the content could be attributed to somebody.{order_en}{weak_en} The records it was computed from stay personal data of the owner.",
+        f"{IDENTIFYING_ITEMS.ja}sudare は識別子を加えず、内容を誰かに結び付けるための追加情報も保持しません。{order_ja}{weak_ja}計算に用いた元のレコードは、所有者の個人データのままです。",
     )
 
 
@@ -95,8 +137,8 @@ def _anonymous(facts: Facts) -> Text:
             f"The guarantee is {facts.strength.word} (ε = {facts.epsilon}). By itself it does not support the view that nobody is identifiable by means reasonably likely to be used; other reasons would be needed.",
             f"この保証は、公開の尺度では十分な強さではありません（ε = {facts.epsilon}）。合理的に用いられる可能性のある手段によって誰も識別できないという評価を、この保証だけで支えることはできません。他の根拠が必要です。",
         )
-    limit_en = f"whoever reads the file, with any other data, can become at most {facts.sure} sure of the content of one {facts.card.unit} if undecided before"
-    limit_ja = f"ファイルを読む者は、他のどのようなデータを持っていても、五分五分と考えていた{'個人' if facts.is_person else 'レコード'}の内容について、最大でも {facts.sure} までしか確信できません"
+    limit_en = f"whoever reads the file, with any other data, can become at most {facts.sure} sure of the content of one {facts.card.unit} if undecided before{but_for_delta(facts).en}"
+    limit_ja = f"ファイルを読む者は、他のどのようなデータを持っていても、五分五分と考えていた{'個人' if facts.is_person else 'レコード'}の内容について、最大でも {facts.sure} までしか確信できません{but_for_delta(facts).ja}"
     if facts.kind == "perturbed":
         return Text(
             f"The file has one row for every record, so whether it is anonymous is not answered by its form. The guarantee is a fact for that assessment: {limit_en}.",
@@ -120,13 +162,31 @@ def _three_risks(facts: Facts) -> Text:
                 f"a row is linked to a given {facts.card.unit} with probability {facts.linked_with} at most",
                 f"ある行が特定の{'個人' if facts.is_person else 'レコード'}に連結される確率は {facts.linked_with} 以下です",
             )
-        return Text(
-            f"Rows can be told apart, but their values are not those of a person; {linked_en}. Inference about one {facts.card.unit} is bounded by ε = {facts.epsilon}; about groups it is not.",
-            f"行どうしは区別できますが、値は実在の人のものではありません。{linked_ja}。一{'人' if facts.is_person else '件'}についての推論は ε = {facts.epsilon} で制限されますが、集団についての推論は制限されません。",
+        values = (
+            Text(
+                f"With a guarantee that is {facts.strength.word}, their values may be those of a person, or close to them",
+                f"保証は「{STRENGTH_IN_JAPANESE[facts.strength.word]}」であり、値は実在の人のもの、またはそれに近いものであり得ます",
+            )
+            if facts.strength.is_weak
+            else Text("Their values were changed at random", "値には確率的な変更が施されています")
         )
+        return Text(
+            f"Rows can be told apart. {values.en}; {linked_en}. Inference about one {facts.card.unit} is bounded by ε = {facts.epsilon} and nothing else; about groups it is not bounded.",
+            f"行どうしは区別できます。{values.ja}。{linked_ja}。一{'人' if facts.is_person else '件'}についての推論を制限するのは ε = {facts.epsilon} だけです。集団についての推論は制限されません。",
+        )
+    keys_en = (
+        f" Values of {facts.key_columns} were found in the records and are shown: whether one of them singles somebody out is for a person to check."
+        if facts.key_columns
+        else ""
+    )
+    keys_ja = (
+        f"{facts.key_columns} の値はレコードの中に見つかったもので、そのまま示されます。誰かを選び出す値がないかは、人が確認してください。"
+        if facts.key_columns
+        else ""
+    )
     return Text(
-        f"There are no rows to single out or to link. Inference about one {facts.card.unit} is bounded by ε = {facts.epsilon}, δ = {facts.delta}; inference about groups is not, and is what the file is for.",
-        f"選び出し、連結する対象となる行がありません。一{'人' if facts.is_person else '件'}についての推論は ε = {facts.epsilon}、δ = {facts.delta} で制限されます。集団についての推論は制限されず、それがファイルの目的です。",
+        f"There are no rows to single out or to link.{keys_en} Inference about one {facts.card.unit} is bounded by ε = {facts.epsilon}, δ = {facts.delta} and nothing else; inference about groups is not, and is what the file is for.",
+        f"選び出し、連結する対象となる行がありません。{keys_ja}一{'人' if facts.is_person else '件'}についての推論を制限するのは ε = {facts.epsilon}、δ = {facts.delta} だけです。集団についての推論は制限されず、それがファイルの目的です。",
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from sudare.dossier.bilingual_sections import Text
+from sudare.dossier.release_product_kinds import SAMPLED_RUNS
 from sudare.dossier.statement_facts import Facts
-from sudare.languages import translated
+from sudare.languages import LANGUAGES, Language, translated
 
 STRENGTH_IN_JAPANESE: Final = {
     "strong": "強い",
@@ -28,8 +29,18 @@ def strength_text(facts: Facts) -> Text:
             f"{japanese}（δ は {facts.delta} で行数は {facts.rows} のため、一行をそのまま示すことも保証の範囲内になります）",
         )
     return Text(
-        f"{word}: a reader who was undecided between two contents of one {facts.card.unit} can become at most {facts.sure} sure of the right one",
-        f"{japanese}（{unit_in_japanese(facts)}の内容について二つの可能性を五分五分と考えていた読み手が、正しいほうを確信できる度合いは最大で {facts.sure}）",
+        f"{word}: a reader who was undecided between two contents of one {facts.card.unit} can become at most {facts.sure} sure of the right one{but_for_delta(facts).en}",
+        f"{japanese}（{unit_in_japanese(facts)}の内容について二つの可能性を五分五分と考えていた読み手が、正しいほうを確信できる度合いは最大で {facts.sure}{but_for_delta(facts).ja}）",
+    )
+
+
+def but_for_delta(facts: Facts) -> Text:
+    """The exception that δ makes to how sure a reader can become; empty where there is none."""
+    if facts.card.delta == 0:
+        return Text("", "")
+    return Text(
+        f", but for an exception of probability {facts.delta_in_words} at most (δ)",
+        f"（確率 {facts.delta} 以下の例外（δ）を除く）",
     )
 
 
@@ -90,15 +101,22 @@ def algorithms_text(facts: Facts) -> Text:
     """How the numbers were made."""
     method_en = "" if facts.method is None else f", method '{facts.method}'"
     method_ja = "" if facts.method is None else f"（方式 {facts.method}）"
-    pages = ", ".join(facts.proofs)
+    pages = Text(*(", ".join(proof_name(name, language) for name in facts.proofs) for language in LANGUAGES))
     measured_en = f"Audits: {', '.join(facts.audits)}" if facts.audits else "No audit by name; tests are listed"
     measured_ja = f"監査：{'、'.join(facts.audits)}" if facts.audits else "名前の付いた監査はなく、検査の一覧があります"
     exact_en = "" if facts.arithmetic is None else f" Arithmetic: {facts.arithmetic}."
     exact_ja = "" if facts.arithmetic is None else f"算術：{translated(facts.arithmetic, 'ja')}。"
     return Text(
-        f"{facts.learner}{method_en}. Proofs: {pages} (proof.html). {measured_en} (audit.json).{exact_en}",
-        f"{facts.learner}{method_ja}。証明：{pages}（proof.html）。{measured_ja}（audit.json）。{exact_ja}",
+        f"{facts.learner}{method_en}. Proofs: {pages.en} (proof.html). {measured_en} (audit.json).{exact_en}",
+        f"{facts.learner}{method_ja}。証明：{pages.ja}（proof.html）。{measured_ja}（audit.json）。{exact_ja}",
     )
+
+
+def proof_name(name: str, language: Language) -> str:
+    """A proof's name; with when it is needed where the file does not tell whether it is."""
+    if name != SAMPLED_RUNS:
+        return name
+    return f"{name} {Text('(for runs that sample rows; the file does not say whether this one did)', '（行をサンプリングする場合の証明。このリリースがそうしたかは、ファイルに示されていません）').in_language(language)}"
 
 
 def utility_text(facts: Facts) -> Text:
@@ -114,9 +132,20 @@ def utility_text(facts: Facts) -> Text:
             "モデルの良し悪しはファイルからは分かりません。手元のデータで測ってください。ノイズの影響は、まれなクラスや小さな集団で最も大きくなります。",
         )
     if facts.kind == "perturbed":
+        row = (
+            Text(
+                f"With a guarantee that is {facts.strength.word}, a single row may be close to the record it was made from",
+                f"保証は「{STRENGTH_IN_JAPANESE[facts.strength.word]}」であり、個々の行は元のレコードに近いことがあります",
+            )
+            if facts.strength.is_weak
+            else Text(
+                "A single row says little about the record it was made from",
+                "個々の行は、元のレコードについてわずかなことしか示しません",
+            )
+        )
         return Text(
-            "Single rows are meaningless; distributions are reconstructed from all of them (`sudare reconstruct`), with an error that shrinks with the number of rows.",
-            "個々の行には意味がありません。分布は全体の行から再構築します（`sudare reconstruct`）。誤差は行数が多いほど小さくなります。",
+            f"{row.en}; distributions are reconstructed from all rows (`sudare reconstruct`), with an error that shrinks with their number.",
+            f"{row.ja}。分布は全体の行から再構築します（`sudare reconstruct`）。誤差は行数が多いほど小さくなります。",
         )
     return Text(
         "Counts that were measured are kept up to noise; relations that were not measured are lost. Conclusions should be confirmed elsewhere.",
@@ -133,13 +162,21 @@ def trust_text(facts: Facts) -> Text:
         )
     if facts.kind == "perturbed":
         return Text(
-            "The owner holds the records and perturbs each of them; recipients need not be trusted, not even with the order of rows if the local ε is enough.",
-            "所有者がレコードを保有し、一件ずつ攪乱します。受領者を信頼する必要はありません。局所 ε で足りるなら、行の順序が知られてもかまいません。",
+            f"The owner holds the records and perturbs each of them; as far as the local ε is enough{_how_strong(facts).en}, recipients need not be trusted, not even with the order of rows.",
+            f"所有者がレコードを保有し、一件ずつ攪乱します。局所 ε で足りる限り{_how_strong(facts).ja}、受領者を信頼する必要はなく、行の順序が知られてもかまいません。",
         )
     return Text(
-        "Central: the owner holds the records and is trusted with them; nobody who receives the file need be trusted.",
-        "中央型です。所有者がレコードを保有し、その取扱いを信頼されます。ファイルを受け取る者を信頼する必要はありません。",
+        f"Central: the owner holds the records and is trusted with them; as far as ε is enough{_how_strong(facts).en}, nobody who receives the file need be trusted.",
+        f"中央型です。所有者がレコードを保有し、その取扱いを信頼されます。ε で足りる限り{_how_strong(facts).ja}、ファイルを受け取る者を信頼する必要はありません。",
     )
+
+
+def _how_strong(facts: Facts) -> Text:
+    """An aside that calls a weak guarantee weak; empty for others."""
+    if not facts.strength.is_weak:
+        return Text("", "")
+    word = facts.strength.word
+    return Text(f" (it is {word})", f"（保証は「{STRENGTH_IN_JAPANESE[word]}」です）")
 
 
 def linking_text(facts: Facts) -> Text:
@@ -161,7 +198,7 @@ def linking_text(facts: Facts) -> Text:
 def data_in_english(facts: Facts) -> str:
     """What the file is made of."""
     return (
-        "One row for every record, each value changed at random."
+        "One row for every record, each value of which went through a random change."
         if facts.kind == "perturbed"
         else "No row of anybody is in the file."
     )
@@ -170,7 +207,7 @@ def data_in_english(facts: Facts) -> str:
 def data_in_japanese(facts: Facts) -> str:
     """The same in Japanese."""
     return (
-        "レコード一件につき一行があり、各値は確率的に変更されています。"
+        "レコード一件につき一行があり、各値には確率的な変更が施されています。"
         if facts.kind == "perturbed"
         else "個々の行は含まれません。"
     )

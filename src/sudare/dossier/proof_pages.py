@@ -1,7 +1,7 @@
 """Proofs as they stand in proofs/, found in an installed package or in a checkout, and written as HTML.
 
-Only the Markdown that these pages use is read: headings, paragraphs, lists, tables, fenced code, emphasis, code and links (whose targets are left out:
-a page of a dossier leads nowhere).
+Only the Markdown that these pages use is read: headings, paragraphs, lists, tables, fenced code, emphasis, code, links (whose targets are left out:
+a page of a dossier leads nowhere), and lines of comment, which are left out.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _blocks(lines: list[str]) -> Iterator[str]:
             end = _end(lines, place, lambda each: bool(each.strip()))
             yield _list(lines[place:end])
             place = end
-        elif not line.strip():
+        elif not line.strip() or re.fullmatch(r"<!--.*-->", line.strip()):
             place += 1
         else:
             end = _end(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Self
 
 from sudare.dossier.registry_fields import CURATOR_TYPES, SECTORS, tier_of
-from sudare.dossier.statement import sections_of
+from sudare.dossier.statement import contents_text, declared_text, row_number_text, sections_of
 from sudare.dossier.statement_facts import Facts
 from sudare.errors import InvalidParameter
 
@@ -105,7 +105,7 @@ def _basic(facts: Facts, publication: Publication, today: datetime.date) -> dict
                 "data_curator_type": publication.curator_type or "Industry",
             }
         ],
-        "description": f"{sections_of(facts)[0].opening.en} Contents: {card.what}. Columns: {facts.columns}.",
+        "description": f"{sections_of(facts)[0].opening.en} Contents: {contents_text(facts).en} Columns: {facts.columns.en}.",
         "intended_use": publication.intended_use or TO_FILL_IN,
         "data_product_type": _PRODUCT_TYPES[facts.kind],
         "data_product_region": publication.region or TO_FILL_IN,
@@ -118,10 +118,8 @@ def _variant(facts: Facts) -> dict[str, Any]:
     card = facts.card
     return {
         "variant_name": "Pure DP" if card.delta == 0 else "Approximate DP",
-        "data_domain": f"Tables with the declared columns {facts.columns}; values outside the declared bounds count as the nearest ones within.",
-        "unprotected_quantities": f"The number of rows ({facts.rows})."
-        if facts.rows
-        else "None; the number of rows is protected.",
+        "data_domain": f"Tables with the columns {facts.columns.en}; values outside the declared bounds count as the nearest ones within.",
+        "unprotected_quantities": row_number_text(facts).en if facts.rows else "None; the number of rows is protected.",
     }
 
 
@@ -165,10 +163,10 @@ def _deployment_model(facts: Facts, said: Mapping[str, str]) -> dict[str, Any]:
 def _implementation(facts: Facts, said: Mapping[str, str]) -> dict[str, Any]:
     card = facts.card
     return {
-        "preprocessing_and_hyperparameter_tuning": "Bounds, categories and classes were declared as public facts, not read from the records. Choices that sudare made from the records are part of the charge; what else was tried on them the file does not show.",
+        "preprocessing_and_hyperparameter_tuning": f"{declared_text(facts).en} Choices that sudare made from the records are part of the charge; what else was tried on them the file does not show.",
         "mechanisms": f"{said['algorithms and correctness']} Made with {', '.join(f'{name} {version}' for name, version in sorted(card.versions.items()))}. {_noise_text(facts)}",
         "composition": "Charges add up in a hash-chained ledger and are entered before noise is drawn (proofs/accounting.md of sudare).",
-        "post_processing": "Everything in the file that is not noisy itself is computed from noisy numbers and public facts.",
+        "post_processing": "Everything in the file that is not noisy itself is computed from noisy numbers, private choices and public facts.",
         "justification": f"On the public scale of sudare this is {facts.strength.word}: {facts.strength.reason}. Why it is acceptable is for the curator to say.",
         "utility": said["utility and bias"],
         "additional_information": f"Signed release, SHA-256 {card.digest}; receipt of entry {card.entry} in ledger {card.ledger}.",

@@ -41,8 +41,8 @@ KIND: Final = {
         "モデルです。多数のレコードから学習したパラメータにノイズを加えたもので、個々の行はファイルに含まれません。",
     ),
     "perturbed": Text(
-        "Row-level perturbed data: one row for every record, in which every value was changed at random before it left. It is not an aggregate.",
-        "行単位の攪乱データです。レコード一件につき一行があり、どの値も外へ出る前に確率的に変更されています。集計値ではありません。",
+        "Row-level perturbed data: one row for every record, in which every value went through a random change before it left. It is not an aggregate.",
+        "行単位の攪乱データです。レコード一件につき一行があり、どの値にも、外へ出る前に確率的な変更が施されています。集計値ではありません。",
     ),
     "synthetic": Text(
         "A synthetic table: noisy counts or means from which rows are drawn that belong to nobody. No row of anybody is in the file.",
@@ -83,8 +83,8 @@ def what_it_is(facts: Facts) -> Section:
         Text("What the file is", "このファイルは何か"),
         KIND[facts.kind],
         [
-            Row(Text("contents", "内容"), Text(f"{card.what}.", f"{translated(card.what, 'ja')}。")),
-            Row(Text("computed from", "元になった列"), Text(f"the columns {facts.columns}.", f"{facts.columns}。")),
+            Row(Text("contents", "内容"), contents_text(facts)),
+            Row(Text("computed from", "元になった列"), _computed_from(facts)),
             Row(
                 Text("paid by", "計上"),
                 Text(
@@ -96,6 +96,23 @@ def what_it_is(facts: Facts) -> Section:
             Row(Text("file", "ファイル"), Text(f"SHA-256 {card.digest}.", f"SHA-256 {card.digest}。")),
         ],
     )
+
+
+def contents_text(facts: Facts) -> Text:
+    """What the file holds: numbers, and values that were found in the records where there are such."""
+    what = facts.card.what
+    if not facts.key_columns:
+        return Text(f"{what}.", f"{translated(what, 'ja')}。")
+    return Text(
+        f"{what}; and values of {facts.key_columns} as they stand in the records, of those that enough rows have (chosen privately).",
+        f"{translated(what, 'ja')}。{facts.key_columns} の値のうち、十分な数の行が持つもの（差分プライバシーのもとで選択）も、レコードにあるとおりに含まれます。",
+    )
+
+
+def _computed_from(facts: Facts) -> Text:
+    part = facts.slice
+    part_en, part_ja = ("", "") if part is None else (f" Of these: {part}.", f"対象：{translated(part, 'ja')}。")
+    return Text(f"the columns {facts.columns.en}.{part_en}", f"{facts.columns.ja}。{part_ja}")
 
 
 def pyramid_section(facts: Facts) -> Section:
@@ -136,8 +153,7 @@ def pyramid_section(facts: Facts) -> Section:
 
 def iso_section(facts: Facts) -> Section:
     """Clauses 6 to 9 of ISO/IEC 27559:2022."""
-    rows_en = f"the number of rows ({facts.rows}) is public" if facts.rows else "the number of rows is protected"
-    rows_ja = f"行数（{facts.rows}）は公開" if facts.rows else "行数も保護の対象"
+    rows = row_number_text(facts)
     return Section(
         "iso",
         Text("Along ISO/IEC 27559:2022, clauses 6 to 9", "ISO/IEC 27559:2022 の箇条 6〜9 に沿って"),
@@ -156,8 +172,8 @@ def iso_section(facts: Facts) -> Section:
             Row(
                 Text("7 Data assessment", "7 データの評価"),
                 Text(
-                    f"Columns: {facts.columns}. {data_in_english(facts)} {rows_en.capitalize()}. The attack that is bounded is the worst case for each {facts.card.unit}, not an average.",
-                    f"列：{facts.columns}。{data_in_japanese(facts)}{rows_ja}。評価しているのは、平均ではなく、{unit_in_japanese(facts)}ごとの最悪の場合の攻撃です。",
+                    f"Columns: {facts.columns.en}. {data_in_english(facts)} {rows.en} The attack that is bounded is the worst case for each {facts.card.unit}, not an average.",
+                    f"列：{facts.columns.ja}。{data_in_japanese(facts)}{rows.ja}評価しているのは、平均ではなく、{unit_in_japanese(facts)}ごとの最悪の場合の攻撃です。",
                 ),
             ),
             Row(
@@ -180,15 +196,16 @@ def iso_section(facts: Facts) -> Section:
 
 def not_covered(facts: Facts) -> Section:
     """What no part of the guarantee says."""
-    several = (
+    several = _of_three_records(facts)
+    several_records = (
         []
         if facts.is_person
         else [
             Row(
                 Text("somebody with several records", "複数のレコードを持つ人"),
                 Text(
-                    f"The promise is per record. Somebody with m records is protected by m times the ε only (with 3 records: ε = {facts.several_records_epsilon}).",
-                    f"保証はレコード一件ごとです。m 件のレコードを持つ人の保護は ε の m 倍にとどまります（3 件なら ε = {facts.several_records_epsilon}）。",
+                    f"The promise is per record. Somebody with m records is protected by m times the ε only{several.en}.",
+                    f"保証はレコード一件ごとです。m 件のレコードを持つ人の保護は ε の m 倍にとどまります{several.ja}。",
                 ),
             )
         ]
@@ -197,7 +214,7 @@ def not_covered(facts: Facts) -> Section:
         [
             Row(
                 Text("the number of rows", "行数"),
-                Text(f"It is {facts.rows}, exact and public.", f"{facts.rows} 行で、正確な値が公開されます。"),
+                row_number_text(facts),
             )
         ]
         if facts.rows
@@ -219,7 +236,7 @@ def not_covered(facts: Facts) -> Section:
                 ),
             ),
             *size,
-            *several,
+            *several_records,
             Row(
                 Text("other releases", "他のリリース"),
                 Text(
@@ -229,10 +246,7 @@ def not_covered(facts: Facts) -> Section:
             ),
             Row(
                 Text("declared facts", "宣言された事実"),
-                Text(
-                    "Bounds, categories and classes were declared by a person as public. That they were not copied from the data cannot be seen in the file.",
-                    "範囲、カテゴリ、クラスは、公開情報として人が宣言したものです。データから写したものでないことは、ファイルからは確認できません。",
-                ),
+                declared_text(facts),
             ),
             Row(
                 Text("the owner", "所有者自身"),
@@ -242,6 +256,50 @@ def not_covered(facts: Facts) -> Section:
                 ),
             ),
         ],
+    )
+
+
+def row_number_text(facts: Facts) -> Text:
+    """Whether the number of rows is protected; of persons, which rows it counts."""
+    if not facts.rows:
+        return Text("The number of rows is protected.", "行数も保護の対象です。")
+    if facts.is_person:
+        return Text(
+            f"The number of rows that were kept of all persons is {facts.rows}, exact and public. How many rows a person has is not protected.",
+            f"残された行の総数は {facts.rows} で、正確な値が公開されます。一人が何行を持つかは保護されません。",
+        )
+    return Text(
+        f"The number of rows is {facts.rows}, exact and public.", f"行数は {facts.rows} で、正確な値が公開されます。"
+    )
+
+
+def _of_three_records(facts: Facts) -> Text:
+    epsilon = facts.several_records_epsilon
+    if facts.card.delta == 0:
+        return Text(f" (with 3 records: ε = {epsilon})", f"（3 件なら ε = {epsilon}）")
+    delta = facts.several_records_delta
+    return Text(
+        f", and δ grows even faster (with 3 records: ε = {epsilon}, δ = {delta})",
+        f"。δ はさらに速く大きくなります（3 件なら ε = {epsilon}、δ = {delta}）",
+    )
+
+
+def declared_text(facts: Facts) -> Text:
+    """What counts as public, as far as the file shows; and what was found in the records."""
+    keys = facts.key_columns
+    found_en = (
+        f" The values of {keys} were not declared: they were found in the records, chosen privately, within the promise."
+        if keys
+        else ""
+    )
+    found_ja = (
+        f"{keys} の値は宣言されたものではなく、レコードの中から、この保証の範囲内で（差分プライバシーのもとで）選ばれました。"
+        if keys
+        else ""
+    )
+    return Text(
+        f"As far as the file shows, bounds, categories and classes are public facts. Whether a person declared them, a draft found them with noise that was paid for apart (`sudare schema draft --epsilon`), or somebody copied them from the data cannot be seen in it.{found_en}",
+        f"ファイルから言える限りでは、範囲、カテゴリ、クラスは公開の事実です。人が宣言したのか、別に費用を計上してノイズとともに見つけたのか（`sudare schema draft --epsilon`）、データから写したのかは、ファイルからは確認できません。{found_ja}",
     )
 
 
@@ -261,8 +319,12 @@ def checklist(facts: Facts) -> Section:
             "同じ人々についてこれまでに（他の組織も含めて）公開されたものとの合計は、許容できる範囲か。",
         ),
         Text(
-            "Were bounds, categories and classes in the schema known without looking at the data?",
-            "スキーマの範囲、カテゴリ、クラスは、データを見ずに知られていたものか。",
+            "Were bounds, categories and classes in the schema known without looking at the data, or found with noise that was paid for?",
+            "スキーマの範囲、カテゴリ、クラスは、データを見ずに知られていたものか、または費用を計上してノイズとともに見つけたものか。",
+        ),
+        Text(
+            "Does any item of the file (a column's name, a category, a class, a value that was found) identify somebody?",
+            "ファイルの項目（列名、カテゴリ、クラス、見つかった値）に、個人を識別できるものはないか。",
         ),
         Text(
             "Could facts about a group (for example a rare disease in a small district) harm its members, even if nobody can be singled out?",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from sudare.dossier.bilingual_sections import Text
 from sudare.dossier.release_product_kinds import PRODUCTS, Kind, audits_of, proofs_of
 from sudare.report.number_formatting import one_in, percent_up, rounded_up, whole
-from sudare.report.privacy_card import Card, Strength, card_strength, strength_of, sureness
+from sudare.report.privacy_card import Card, Strength, card_strength, columns_text, strength_of, sureness
 
 
 @dataclass(frozen=True)
@@ -109,14 +111,30 @@ class Facts:
         return dict(self.card.remarks).get("arithmetic")
 
     @property
-    def columns(self) -> str:
-        """The names of the columns that the release was computed from."""
-        return ", ".join(self.card.columns)
+    def columns(self) -> Text:
+        """The columns that the release was computed from."""
+        return Text(columns_text(self.card, "en"), columns_text(self.card, "ja"))
+
+    @property
+    def key_columns(self) -> str:
+        """The columns of which values were found in the records; empty where there are none."""
+        return ", ".join(self.card.besides.keys)
+
+    @property
+    def slice(self) -> str | None:
+        """Which rows of the table were read, and how many of a person, as the card says; None where all were."""
+        return dict(self.card.remarks).get("computed from")
 
     @property
     def several_records_epsilon(self) -> str:
         """The ε of somebody with three records, by group privacy."""
         return rounded_up(3 * self.card.epsilon)
+
+    @property
+    def several_records_delta(self) -> str:
+        """The δ of somebody with three records, by group privacy: δ·(1 + e^ε + e^2ε), and no more than 1."""
+        factor = sum(math.exp(min(times * self.card.epsilon, 700)) for times in range(3))
+        return rounded_up(min(1.0, self.card.delta * factor))
 
     @property
     def linked_with(self) -> str:

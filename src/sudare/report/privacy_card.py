@@ -40,6 +40,20 @@ class Strength:
 
 
 @dataclass(frozen=True)
+class ReadBesides:
+    """What a release is computed from besides the columns that it declares.
+
+    `keys` are columns of which values were found in the records; `classes` those of a label that is predicted, `number` whether a number is (no file has the name of that column);
+    `person` is the column that says whose a row is.
+    """
+
+    keys: Sequence[str] = ()
+    classes: Sequence[str] = ()
+    number: bool = False
+    person: str | None = None
+
+
+@dataclass(frozen=True)
 class Card:
     """Plain values about one release. `what` is `learner: numbers; numbers …`; `signature` says whether a key that the reader named has signed it, None where that is told elsewhere."""
 
@@ -63,6 +77,7 @@ class Card:
     versions: Mapping[str, str] = field(default_factory=dict)
     # Further rows: what has to be said of this release and not of most.
     remarks: Sequence[tuple[str, str]] = ()
+    besides: ReadBesides = ReadBesides()
 
 
 def card_of(
@@ -98,8 +113,30 @@ def card_of(
         digest=digest,
         schema_digest=manifest["schema"],
         versions=manifest["versions"],
-        remarks=(*computed_from(parameters), *remarks),
+        remarks=(*found_keys(parameters), *computed_from(parameters), *remarks),
+        besides=read_besides(manifest["learner"], parameters),
     )
+
+
+def read_besides(learner: str, parameters: Mapping[str, Any]) -> ReadBesides:
+    """What a release with these parameters is computed from besides the columns that it declares."""
+    person, target = parameters.get("person"), parameters.get("target")
+    is_number = isinstance(target, Mapping) or learner.endswith("Regressor") or parameters.get("predicts") == "number"
+    return ReadBesides(
+        keys=tuple(parameters.get("keys") or ()),
+        classes=() if target is None or is_number else tuple(map(str, target)),
+        number=target is not None and is_number,
+        person=None if person is None else person["column"],
+    )
+
+
+def found_keys(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(label, text) where values of columns that nobody declared leave with a release."""
+    columns, found = parameters.get("keys"), len(parameters.get("found") or ())
+    if not columns:
+        return []
+    text = f"{whole(found)} of {', '.join(columns)}, chosen privately: values that enough rows have. They are shown as they stand in the records"
+    return [("values found in the records", text)]
 
 
 def computed_from(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -183,7 +220,21 @@ def card_rows(card: Card, language: Language = "en") -> list[tuple[str, str]]:
 def _what_leaves(card: Card, language: Language) -> str:
     """What leaves and the columns it is made of, whose names stay as they are."""
     what = translated(card.what, language)
-    return translator(language)("{what}, from {columns}", what=what, columns=", ".join(card.columns))
+    return translator(language)("{what}, from {columns}", what=what, columns=columns_text(card, language))
+
+
+def columns_text(card: Card, language: Language = "en") -> str:
+    """All columns that a release is computed from: those it declares, then those of found values, the target, and the one that says whose a row is."""
+    said, besides = translator(language), card.besides
+    return ", ".join(
+        [
+            *card.columns,
+            *(said("{column} (values found in the records)", column=name) for name in besides.keys),
+            *([said("a label column (classes {classes})", classes=", ".join(besides.classes))] if besides.classes else []),
+            *([said("a target column of numbers")] if besides.number else []),
+            *([] if besides.person is None else [said("{column} (whose row it is)", column=besides.person)]),
+        ]
+    )
 
 
 def card_text(card: Card, language: Language = "en") -> str:
@@ -243,6 +294,8 @@ def _exception_text(card: Card) -> str:
 def _not_protected_text(card: Card) -> str:
     facts = "what is true of the population with or without any one record"
     if card.neighbours == "replace-one" and card.rows is not None:
+        if card.unit == "person":
+            return f"the number of rows that were kept ({whole(card.rows)}), which is public; how many rows a person has; {facts}"
         return f"the number of rows ({whole(card.rows)}), which is public; {facts}"
     return facts
 

@@ -191,6 +191,12 @@ class GroupedTable(PrivateEstimator):
         declared = next((name for name in keys if name in schema.columns), None)
         if declared is not None:
             raise InvalidParameter(f"`keys` names {declared[:64]!r}, which the schema declares.", "Put it into `by`.")
+        dropped = next((name for name in keys if name in schema.drop), None)
+        if dropped is not None:
+            raise InvalidParameter(
+                f"`keys` names {dropped[:64]!r}, which the schema leaves out (drop). Nothing was charged.",
+                "Values of such a column never leave: take it out of `drop` if they may, or group by another one.",
+            )
         if schema.person is not None and schema.person.column in keys:
             raise InvalidParameter("`keys` names the column that says whose row it is.", "Leave it out.")
 
