@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.conftest import FIT_MEAN, Sudare
@@ -70,6 +71,9 @@ def test_every_kind_has_something_to_show(house: Path, sudare: Sudare, kind: str
         assert values["table"]["term"] == ["(intercept)", "age"]
     if kind == "network":
         assert values["table"]["neurons"] == [4, 2]
+        told = sudare("show", "new.sudare", "--csv", "net.csv", "--plot", "net.png")
+        assert (told.exit_code, (house / "net.csv").exists(), (house / "net.png").exists()) == (0, True, False)
+        assert "No picture was written" in told.stderr
 
 
 def test_records_and_synthetic_tables(house: Path, sudare: Sudare) -> None:
@@ -187,3 +191,49 @@ def test_no_heading_of_a_csv_file_is_a_formula() -> None:
     text = _csv_text(ReleasedNumbers({"=cmd()": [1.0], "@x": ["+y"]}))
     assert not text.startswith("=")
     assert all(cell[0] not in "=@+-" for line in text.split() for cell in line.split(","))
+
+
+def dated_release(house: Path, sudare: Sudare) -> None:
+    people = pd.read_parquet(house / "table.parquet")
+    people["seen"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(len(people)) % 300, unit="D")
+    people.to_parquet(house / "dated.parquet")
+    schema = (house / "schema.toml").read_text()
+    (house / "dated.toml").write_text(
+        f'{schema}\n[columns.seen]\nkind = "date"\nfirst = "2026-01-01"\nlast = "2026-12-31"\n'
+    )
+    words = (
+        "dated.parquet",
+        "--schema",
+        "dated.toml",
+        "--epsilon",
+        1,
+        "--account",
+        "dated",
+        "--budget",
+        2,
+        "--ledger",
+        "dated.db",
+    )
+    made = sudare("fit", "mean", *words, "--key", "key.pem", "-o", "dated.sudare")
+    assert made.exit_code == 0, made.stderr
+
+
+def test_dates_are_dates_in_parquet(house: Path, sudare: Sudare) -> None:
+    dated_release(house, sudare)
+    told = sudare("show", "dated.sudare", "--parquet", "dated_numbers.parquet", "--json")
+    assert told.exit_code == 0, told.stderr
+    found = pq.read_table(house / "dated_numbers.parquet")
+    assert str(found.schema.field("mean_date").type) == "date32[day]"
+    assert str(found.schema.field("mean_date_low").type) == "date32[day]"
+    shown = dict(zip(told.values["table"]["column"], told.values["table"]["mean"], strict=True))
+    rows = {row["column"]: row for row in found.to_pylist()}
+    assert (rows["seen"]["mean"], str(rows["seen"]["mean_date"])) == (None, shown["seen"])
+    assert (rows["age"]["mean"], rows["age"]["mean_date"]) == (shown["age"], None)
+
+
+def test_all_files_are_written_or_none(house: Path, sudare: Sudare) -> None:
+    (house / "there.parquet").write_bytes(b"")
+    refused = sudare("show", "mean.sudare", "--csv", "first.csv", "--parquet", "there.parquet", "--plot", "p.png")
+    assert refused.exit_code == 10
+    assert not (house / "first.csv").exists()
+    assert not (house / "p.png").exists()

@@ -41,9 +41,7 @@ METHODS = {
 }
 
 
-def made_up_facts(
-    learner: str, promise: Promise, columns: tuple[str, ...] = ("age", "bmi"), **more: Any
-) -> Facts:
+def made_up_facts(learner: str, promise: Promise, columns: tuple[str, ...] = ("age", "bmi"), **more: Any) -> Facts:
     """A release of a learner that promises this; `more` are parameters that it writes besides."""
     notion = "local" if PRODUCTS[learner].kind == "perturbed" else "central"
     parameters: dict[str, Any] = {

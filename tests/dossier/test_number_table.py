@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from sudare.dossier.number_table import has_intervals, measured_rows, number_table
 from sudare.dossier.released_numbers import BinText, Heading, OwnText, ReleasedNumbers
 
@@ -111,3 +113,24 @@ def test_columns_of_different_units_and_dates_are_drawn_apart() -> None:
     assert (days.axis, days.labels, days.values) == ("value (days)", ["stay", "rest"], [4.0, 5.0])
     assert (plain.axis, plain.labels, plain.are_dates) == ("value", ["age"], False)
     assert number_table(numbers).rows[0][2] == "1970-01-02 (1970-01-01 – 1970-01-03)"
+
+
+UNKNOWN = ReleasedNumbers(
+    {
+        "ward": ["a", "b"],
+        "variance_age": [2.5, None],
+        "variance_age_low": [2.0, 0.0],
+        "variance_age_high": [3.0, 100.0],
+    },
+    measured="variance_age",
+    labels=("ward",),
+)
+
+
+def test_a_number_of_which_nothing_is_known_is_called_unknown_and_drawn_without_a_point() -> None:
+    assert [row[1] for row in number_table(UNKNOWN).rows] == ["2.50 (2.00 – 3.00)", "(unknown) (0 – 100)"]
+    assert number_table(UNKNOWN, "ja").rows[1][1] == "（不明） (0 – 100)"
+    (rows,) = measured_rows(UNKNOWN)
+    assert rows.values[0] == 2.5
+    assert math.isnan(rows.values[1])
+    assert (rows.lows[1], rows.highs[1]) == (0.0, 100.0)

@@ -120,7 +120,13 @@ def said_in(facts: Facts) -> dict[str, Text]:
 def test_values_that_were_found_in_the_records_are_told_wherever_columns_and_contents_are() -> None:
     facts = made_up_facts("GroupedTable", PROMISES[1], keys=["ending"], found=[["died"], ["home"]])
     said = said_in(facts)
-    for heading in ("contents", "computed from", "7 Data assessment", "declared facts", "singling out, linking, inference"):
+    for heading in (
+        "contents",
+        "computed from",
+        "7 Data assessment",
+        "declared facts",
+        "singling out, linking, inference",
+    ):
         assert "ending" in said[heading].en, heading
         assert "ending" in said[heading].ja, heading
     assert "found in the records" in said["declared facts"].en
@@ -157,11 +163,21 @@ def test_rows_of_persons_are_those_that_were_kept() -> None:
 def test_nothing_is_claimed_that_a_weak_guarantee_or_a_name_makes_false(learner: str, promise: Promise) -> None:
     facts = made_up_facts(learner, promise)
     english, japanese = (" ".join(getattr(text, language) for text in texts_of(facts)) for language in ("en", "ja"))
-    for claim in ("holds no identifier", "identifiers are not contained", "cannot be collated", "not read from the records", "declared by a person as public"):
+    for claim in (
+        "holds no identifier",
+        "identifiers are not contained",
+        "cannot be collated",
+        "not read from the records",
+        "declared by a person as public",
+    ):
         assert claim not in english
     for claim in ("識別子は含まれず", "識別子は含まない", "人が宣言したものです"):
         assert claim not in japanese
-    assert english.count("[check: does any item identify somebody?]") == japanese.count("［要確認：個人を識別できる項目はないか］") > 0
+    assert (
+        english.count("[check: does any item identify somebody?]")
+        == japanese.count("［要確認：個人を識別できる項目はないか］")
+        > 0
+    )
     if facts.kind == "perturbed":
         assert ("may be close to the record" in english) == facts.strength.is_weak
         assert ("元のレコードに近い" in japanese) == facts.strength.is_weak

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from sudare.languages import LANGUAGES
 from sudare.report import Page, Part, fonts, page_html
-from sudare.report.fonts import JAPANESE_FONTS, LATIN_FONTS, font_family, missing_font_note
+from sudare.report.fonts import JAPANESE_FONTS, LATIN_FONTS, MissingLetters, font_family, missing_font_note
 from sudare.report.plots import Theme, picture, rendered
 
 LABEL = "share of records"
@@ -77,3 +79,21 @@ def test_a_font_that_was_installed_since_is_found(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(fonts, "JAPANESE_FONTS", (fonts.font_manager.get_font(str(found)).family_name,))
     assert fonts._japanese_font() == fonts.JAPANESE_FONTS[0]
     fonts._japanese_font.cache_clear()
+
+
+def tibetan(axes: Axes, theme: Theme) -> None:
+    # No font that machines come with has these, and DejaVu Sans certainly not.
+    axes.set_xlabel("\u0f40\u0f41")
+
+
+def test_letters_that_no_font_has_are_told_of_in_every_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fonts, "_japanese_font", lambda: None)
+    for language in LANGUAGES:
+        with pytest.warns(MissingLetters, match="boxes"):
+            rendered([tibetan], "png", language=language)
+
+
+def test_letters_of_an_svg_stay_text() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "\u0f40\u0f41" in rendered([tibetan], "svg").decode()

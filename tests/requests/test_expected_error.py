@@ -101,7 +101,10 @@ def test_whether_intervals_of_medians_by_group_will_say_something_is_told_before
     told = [error.what for error in expected_errors("table", make("table", SCHEMA, values), ROWS)]
     found = pd.DataFrame(make("table", SCHEMA, values, random_state=0).fit(RECORDS).table())
     widths = found["median_age_high"] - found["median_age_low"]
-    says_nothing = any(what.startswith("Intervals of quantiles will say nothing") for what in told)
+    says_nothing = any(
+        what.startswith("Intervals of quantiles may be wide, on one side as far as the declared bound, where")
+        for what in told
+    )
     assert says_nothing == (not any(what.startswith("ends of 95 % intervals") for what in told))
     # Groups are of equal size, and a noisy count moves little.
     assert says_nothing == bool((widths == 70).all())
@@ -143,3 +146,25 @@ def test_quantiles_of_declared_bins_are_off_by_half_a_bin():
     size, ends, _, _, note = expected_errors("quantiles", make("quantiles", schema, {"epsilon": 5.0}), 100_000)
     assert size.size == ends.size == 12.5
     assert note.what == "Quantiles of stay are the middles of declared bins, wherever in a bin they lie."
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.2, 1.0, 5.0])
+def test_whether_variances_will_be_known_is_told_before(epsilon):
+    values = {"by": ["ward"], "variance_of": ["age"], "epsilon": epsilon}
+    told = [str(error) for error in expected_errors("table", make("table", SCHEMA, values), ROWS)]
+    are_unknown = any(what.startswith("Variances of age will be unknown") for what in told)
+    assert are_unknown == (not any(what.startswith("variances of age ±") for what in told))
+    found = make("table", SCHEMA, values, random_state=0).fit(RECORDS).table()["variance_age"]
+    # Groups are of equal size, and none is near the number that is needed.
+    assert found.count(None) == (4 if are_unknown else 0)
+
+
+def test_deviations_of_values_that_lie_together_stay_below_what_is_told():
+    close = pd.DataFrame({"stay": np.full(ROWS, 29.0), "age": np.full(ROWS, 21.0)})
+    told = {error.what: error for error in expected_errors("scaler", make("scaler", NUMBERS, {"epsilon": 0.5}), ROWS)}
+    (sentence,) = (what for what in told if what.startswith("Standard deviations are told for values that lie evenly"))
+    most = float(sentence.split("up to ")[1].split(" %")[0]) / 100 * np.array([30, 70])
+    fits = [make("scaler", NUMBERS, {"epsilon": 0.5}, random_state=seed).fit(close).scale_ for seed in SEEDS]
+    seen = np.quantile(np.array(fits), TYPICAL_LEVEL, axis=0)
+    assert (seen <= most).all()
+    assert (seen > [told[f"standard deviation of {name}"].size for name in ("stay", "age")]).all()

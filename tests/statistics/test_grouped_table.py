@@ -395,9 +395,22 @@ def test_names_that_are_nearly_right_are_told(people: pd.DataFrame) -> None:
         fitted.table(by=["twon"])
 
 
-def test_values_of_a_dropped_column_never_leave(people: pd.DataFrame, account: Account) -> None:
+def test_values_of_a_dropped_column_never_leave(people: pd.DataFrame, tmp_path: Path) -> None:
+    account = Ledger(tmp_path / "ledger.db").account("people", 1.0, 1e-5, source="people")
     dropping = Schema(dict(SCHEMA.columns), drop=("name",))
     frame = people.assign(name="Ann")
     with pytest.raises(InvalidParameter, match="'name', which the schema leaves out"):
         GroupedTable(1.0, 1e-6, schema=dropping, keys=["name"], account=account).fit(frame)
     assert account.spent().epsilon == 0
+
+
+def test_a_variance_of_which_nothing_is_known_is_none(people: pd.DataFrame) -> None:
+    for seed in range(4):
+        table = (
+            GroupedTable(0.01, schema=SCHEMA, by=["town"], variance_of=["pay"], random_state=seed).fit(people).table()
+        )
+        for value, low, high in zip(*(table[f"variance_pay{end}"] for end in ("", "_low", "_high")), strict=True):
+            assert (value is None) == ((low, high) == (0.0, 250_000.0))
+            assert value is None
+    known = GroupedTable(50.0, schema=SCHEMA, by=["town"], variance_of=["pay"], random_state=0).fit(people).table()
+    assert None not in known["variance_pay"]

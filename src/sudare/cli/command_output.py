@@ -136,6 +136,19 @@ def write_new_private(path: Path, content: bytes) -> None:
         write_new(path, content)
 
 
+def write_all_new_private(contents: Mapping[Path, bytes]) -> None:
+    """Write such files all, or none of them."""
+    written: list[Path] = []
+    try:
+        for path, content in contents.items():
+            write_new_private(path, content)
+            written.append(path)
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
+
+
 @contextmanager
 def _refusing_unwritable(path: Path) -> Iterator[None]:
     from sudare.errors import InvalidParameter

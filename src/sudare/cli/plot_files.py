@@ -18,21 +18,31 @@ def check_picture(file: Path | None) -> None:
 
 def draw(*panels: Any, file: Path, columns: int = 1, replace: bool = False, panel_inches: float | None = None) -> None:
     """Draw panels in rows of so many columns into a PNG or SVG file: a new one, unless it may be replaced."""
+    content = picture_content(*panels, file=file, columns=columns, panel_inches=panel_inches)
+    try:
+        with file.open("wb" if replace else "xb") as image:
+            image.write(content)
+    except OSError as error:
+        raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --plot.") from None
+
+
+def picture_content(*panels: Any, file: Path, columns: int = 1, panel_inches: float | None = None) -> bytes:
+    """What belongs into a PNG or SVG file of that name; says on standard error which letters could not be drawn."""
+    import warnings
+
     from sudare.cli.command_output import note
     from sudare.cli.language import spoken_language
     from sudare.report import rendered
-    from sudare.report.fonts import missing_font_note
+    from sudare.report.fonts import MissingLetters, missing_font_note
     from sudare.report.plots import PANEL_HEIGHT_INCHES
 
     language = spoken_language()
     note(missing_font_note(language))
-    try:
-        with file.open("wb" if replace else "xb") as image:
-            form: Literal["png", "svg"] = "png" if file.suffix == ".png" else "svg"
-            image.write(
-                rendered(
-                    panels, form, columns=columns, language=language, panel_inches=panel_inches or PANEL_HEIGHT_INCHES
-                )
-            )  # fmt: skip
-    except OSError as error:
-        raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --plot.") from None
+    form: Literal["png", "svg"] = "png" if file.suffix == ".png" else "svg"
+    height = panel_inches or PANEL_HEIGHT_INCHES
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", MissingLetters)
+        content = rendered(panels, form, columns=columns, language=language, panel_inches=height)
+    for text in dict.fromkeys(str(each.message) for each in told if each.category is MissingLetters):
+        note(text)
+    return content

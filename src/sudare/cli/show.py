@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from sudare.cli.command_output import AsJson, answer, reported, write_new_private
+from sudare.cli.command_output import AsJson, answer, note, reported, write_all_new_private
 from sudare.cli.inspect import read_release, signature_lines
 from sudare.cli.language import ToldTable, spoken_language
 from sudare.cli.options import TrustedKeys
-from sudare.cli.plot_files import check_picture, draw
+from sudare.cli.plot_files import check_picture, picture_content
 from sudare.errors import InvalidParameter
 from sudare.safe_text import escaped_for_terminal, spreadsheet_safe
 
@@ -60,16 +60,21 @@ def show(
     found = dict(numbers.table)
     drawn = [] if plot is None else measured_rows(numbers, drawn_language(spoken_language()))
     if plot is not None and not drawn:
-        raise InvalidParameter(f"This {release.learner} cannot be drawn: it has no numbers.", "Leave --plot out.")
+        if output is None and parquet is None:
+            raise InvalidParameter(f"This {release.learner} cannot be drawn: it has no numbers.", "Leave --plot out.")
+        note(f"No picture was written: this {release.learner} has no numbers to draw.")
+        plot = None
+    contents: dict[Path, bytes] = {}
     if output is not None:
-        write_new_private(output, _csv_text(numbers).encode())
+        contents[output] = _csv_text(numbers).encode()
     if parquet is not None:
-        _write_parquet(parquet, numbers)
+        contents[parquet] = _parquet_content(numbers)
     if plot is not None:
         promise = release.guarantee
-        _draw(drawn, plot, f"{release.learner}, ε = {promise.epsilon:g}, δ = {promise.delta:g}")
+        contents[plot] = _drawn(drawn, plot, f"{release.learner}, ε = {promise.epsilon:g}, δ = {promise.delta:g}")
+    write_all_new_private(contents)
     about = computed_from(release.content.parameters)
-    files = [str(each) for each in (output, parquet, plot) if each is not None]
+    files = [str(each) for each in contents]
     values = {
         "file": str(file), "learner": release.learner, "signature": signature, "level": level, "table": found,
         "units": dict(numbers.units), "notes": list(numbers.notes),
@@ -87,24 +92,57 @@ def show(
 
 
 def _filled(numbers: ReleasedNumbers) -> dict[str, list[Any]]:
-    """The numbers, with words where a cell is empty."""
+    """The numbers, with words where a label is empty; a number that is unknown stays None."""
     return {
-        name: [numbers.none_text(name) if value is None else value for value in values]
+        name: list(values)
+        if numbers.is_measured(name)
+        else [numbers.none_text(name) if value is None else value for value in values]
         for name, values in numbers.table.items()
     }
 
 
-def _write_parquet(file: Path, numbers: ReleasedNumbers) -> None:
+def _parquet_content(numbers: ReleasedNumbers) -> bytes:
+    """The numbers as a Parquet file. Dates among them are dates there, in a column of their own where a table has numbers beside them."""
     import pyarrow as pa
     import pyarrow.parquet
 
     content = pa.BufferOutputStream()
-    columns = {name: pa.array(values) for name, values in _filled(numbers).items()}
+    columns = {}
+    for name, values in _filled(numbers).items():
+        dates = [value if isinstance(value, str) else None for value in values]
+        if not numbers.is_measured(name) and name != numbers.measured:
+            columns[name] = pa.array(values)
+        elif not any(dates):
+            columns[name] = pa.array(values, None if any(isinstance(value, int) for value in values) else pa.float64())
+        elif None not in dates:
+            columns[name] = _dates(dates)
+        else:
+            columns[name] = pa.array([None if isinstance(value, str) else value for value in values], pa.float64())
+            columns[_name_of_dates(name)] = _dates(dates)
     pyarrow.parquet.write_table(pa.table(columns), content)
-    write_new_private(file, content.getvalue().to_pybytes())
+    taken: bytes = content.getvalue().to_pybytes()
+    return taken
 
 
-def _draw(drawn: list[MeasuredRows], file: Path, title: str) -> None:
+def _name_of_dates(name: str) -> str:
+    """What the column of dates beside a column of numbers is called: ends stay recognizable as such."""
+    ending = next((end for end in ("_low", "_high") if name.endswith(end)), "")
+    return f"{name.removesuffix(ending)}_date{ending}"
+
+
+def _dates(texts: list[str | None]) -> Any:
+    """Texts of dates as dates, or as moments where one has a time of day."""
+    import datetime
+
+    import pyarrow as pa
+
+    read = [None if text is None else datetime.datetime.fromisoformat(text) for text in texts]
+    if all(text is None or len(text) <= len("2026-01-31") for text in texts):
+        return pa.array([None if moment is None else moment.date() for moment in read], pa.date32())
+    return pa.array(read, pa.timestamp("us"))
+
+
+def _drawn(drawn: list[MeasuredRows], file: Path, title: str) -> bytes:
     """A picture of each number, one below the other, under one title."""
     from sudare.report.plots import inches_for_rows, interval_rows
 
@@ -121,7 +159,7 @@ def _draw(drawn: list[MeasuredRows], file: Path, title: str) -> None:
         )
         for place, each in enumerate(drawn)
     ]  # fmt: skip
-    draw(*panels, file=file, panel_inches=inches_for_rows(rows))
+    return picture_content(*panels, file=file, panel_inches=inches_for_rows(rows))
 
 
 def _shown(numbers: ReleasedNumbers) -> ToldTable:

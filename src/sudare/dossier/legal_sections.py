@@ -9,9 +9,7 @@ from sudare.dossier.promise_texts import STRENGTH_IN_JAPANESE, but_for_delta
 from sudare.dossier.statement_facts import Facts
 
 # No program knows whether the name of a column, a category or a found value is that of a person.
-IDENTIFYING_ITEMS: Final = Text(
-    "[check: does any item identify somebody?]", "［要確認：個人を識別できる項目はないか］"
-)
+IDENTIFYING_ITEMS: Final = Text("[check: does any item identify somebody?]", "［要確認：個人を識別できる項目はないか］")
 
 
 def gdpr_section(facts: Facts) -> Section:

@@ -46,7 +46,7 @@ def number_table(numbers: ReleasedNumbers, language: Language = "en", most_rows:
             continue
         if f"{name}_low" in ends:
             of_rows = zip(*(found[each][:most_rows] for each in (name, f"{name}_low", f"{name}_high")), strict=True)
-            written = [_with_interval(*each) for each in of_rows]
+            written = [_with_interval(*each, translated(numbers.none_text(name), language)) for each in of_rows]
         else:
             written = [_cell(numbers, name, value, language) for value in values[:most_rows]]
         headings.append(escaped_for_terminal(numbers.heading(name, language)))
@@ -80,7 +80,8 @@ def _of_equal_units(numbers: ReleasedNumbers, name: str, language: Language) -> 
     for are_dates, unit in dict.fromkeys(kinds):
         rows = [row for row, kind in enumerate(kinds) if kind == (are_dates, unit)]
         columns = [[_number(column[row]) for row in rows] for column in (values, lows, highs)]
-        if any(math.isnan(number) for column in columns for number in column):
+        # A number that is unknown is drawn as its interval, without a point.
+        if any(math.isnan(number) for column in columns[with_ends:] for number in column):
             continue
         said = unit.said(language) if isinstance(unit, OwnText) else unit
         axis = escaped_for_terminal(f"{heading} ({said})" if said else heading)
@@ -110,8 +111,11 @@ def _ends(found: Mapping[str, list[Any]]) -> set[str]:
     return {end for pair in pairs if pair[0] in found and pair[1] in found for end in pair}
 
 
-def _with_interval(value: object, low: object, high: object) -> str:
+def _with_interval(value: object, low: object, high: object, unknown: str) -> str:
     """A number with as many digits as its interval leaves certain; ends are rounded outwards."""
+    if value is None:
+        ends = (six_digits(end) if isinstance(end, float) else str(end) for end in (low, high))
+        return escaped_for_terminal(f"{unknown} ({' – '.join(ends)})")
     if all(isinstance(each, float) and math.isfinite(each) for each in (value, low, high)):
         value, low, high = between(float(str(value)), float(str(low)), float(str(high)))
     return escaped_for_terminal(f"{value} ({low} – {high})")

@@ -23,6 +23,8 @@ COEFFICIENTS: Final = (
 SHAPES: Final = "Every column adds its shape to the log-odds, here about the mean over its values. Shapes have noise in them, and no interval is known for it."
 ALL_OTHERS: Final = "(all others)"
 MISSING: Final = "(missing)"
+UNKNOWN: Final = "(unknown)"
+NOTHING_KNOWN: Final = "Unknown: of variances of small groups nothing is known beyond what the declared bounds allow, which their intervals are."
 # How a table calls a number about a column, and what people are told: {column} is the column's name.
 _PARTS: Final = {
     "mean": "mean of {column}",
@@ -76,7 +78,7 @@ class ReleasedNumbers:
     """Columns of equal length; `units` of those that have one; `notes` are sentences; `measured` names the column to draw, if there is one, and `labels` those that say what is drawn.
 
     `headings` are of columns that are called otherwise than they are shown. Where a cell holds None, a value is missing; but in columns that are
-    `undeclared` it stands for all keys that were not selected, and for rows without one.
+    `undeclared` it stands for all keys that were not selected, and for rows without one, and in those that have intervals for a number of which nothing is known.
     """
 
     table: Mapping[str, list[Any]]
@@ -89,7 +91,12 @@ class ReleasedNumbers:
 
     def none_text(self, name: str) -> str:
         """What an empty cell of a column stands for, in English."""
-        return ALL_OTHERS if name in self.undeclared else MISSING
+        return UNKNOWN if self.is_measured(name) else ALL_OTHERS if name in self.undeclared else MISSING
+
+    def is_measured(self, name: str) -> bool:
+        """Whether a column holds numbers that have intervals, or their ends."""
+        base = name.removesuffix("_low").removesuffix("_high")
+        return all(f"{base}{end}" in self.table for end in ("", "_low", "_high"))
 
     def heading(self, name: str, language: Language) -> str:
         """What stands above a column, with its unit."""
@@ -155,6 +162,10 @@ def _of_statistic(release: Release, model: Any, by: list[str] | None, level: flo
     drawn = columns if is_drawn else getattr(model, "quantile_of", None) or ()
     binned = [name for name in drawn if isinstance(columns[name], Number) and columns[name].bins is not None]
     notes = (middles_of_bins(binned),) if binned else ()
+    if any(
+        None in values for name, values in table.items() if of_columns.get(name, Heading("")).text == _PARTS["variance"]
+    ):
+        notes += (NOTHING_KNOWN,)
     return ReleasedNumbers(
         shown, units, notes, measured=measured, labels=labels, headings={**of_columns, **names},
         undeclared=frozenset(name for name in groups if name not in columns),

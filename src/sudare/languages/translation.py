@@ -105,6 +105,9 @@ class _Template:
         if found is None:
             return None
         values = found.groupdict()
+        if any(" ±" in values[gap] for gap in self._names):
+            # A name ends where its error begins.
+            return None
         return values if not self.is_short or self._has_short_values(values) else None
 
     def _has_short_values(self, values: Mapping[str, str]) -> bool:

@@ -33,6 +33,17 @@ JAPANESE_FONTS: Final = (
 )
 
 
+class MissingLetters(UserWarning):
+    """Letters of a picture are boxes: no font of the machine has them."""
+
+
+def missing_letters() -> MissingLetters:
+    """What is told where a picture without text of its own has letters that no font has."""
+    return MissingLetters(
+        "Some letters in the picture are boxes: no font of this machine has them. Install one, such as fonts-noto-cjk or fonts-ipaexfont, or draw an SVG, which keeps letters as text."
+    )
+
+
 def font_family(language: Language) -> list[str]:
     """The fonts to draw words of the language with, in the order they are asked; those for English where the machine has no other.
 

@@ -7,6 +7,7 @@ Ito (2008), which readers with any kind of colour vision can tell apart; shapes 
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from sudare.languages import Language, translated
-from sudare.report.fonts import drawn_language, font_family
+from sudare.report.fonts import drawn_language, font_family, missing_letters
 from sudare.report.number_formatting import date_text
 from sudare.safe_text import escaped_for_terminal
 
@@ -118,14 +119,16 @@ def rendered(
 ) -> bytes:
     """Panels in rows of so many columns, each so high, as the bytes of an image; the same numbers give the same bytes.
 
-    Words are drawn in the language, if there is a font with its letters; else in English (`missing_font_note` says so).
+    Words are drawn in the language, if there is a font with its letters; else in English (`missing_font_note` says so). Names whose letters no font has are boxes
+    in a PNG, and warn with MissingLetters; an SVG keeps its letters as text.
     """
     family = font_family(language)
     rows = -(-len(panels) // columns)
     with mpl.rc_context(
         {
             "svg.hashsalt": "sudare",
-            "svg.fonttype": "path",
+            # A reader's own fonts draw the letters of an SVG, whether this machine has them or not.
+            "svg.fonttype": "none",
             "font.size": FONT_POINTS,
             "font.family": family,
             "hatch.linewidth": 0.6,
@@ -143,10 +146,16 @@ def rendered(
             text.set_text(translated(text.get_text(), drawn_language(language)))
         file = io.BytesIO()
         metadata = {"Date": None} if image_format == "svg" else {"Software": None}
-        with warnings.catch_warnings():
-            # A letter that no font of the machine has is drawn as a box; the terminal is for our own words.
-            warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from")
+        with warnings.catch_warnings(record=True) as told:
+            warnings.filterwarnings("always", message=r"Glyph \d+ .* missing from")
             figure.savefig(file, format=image_format, dpi=160, metadata=metadata)
+    # The terminal is for our own words.
+    are_missing = [re.match(r"Glyph \d+ .* missing from", str(each.message)) is not None for each in told]
+    for each, is_missing in zip(told, are_missing, strict=True):
+        if not is_missing:
+            warnings.warn(each.message, each.category, stacklevel=2)
+    if any(are_missing) and image_format == "png":
+        warnings.warn(missing_letters(), stacklevel=2)
     return file.getvalue()
 
 

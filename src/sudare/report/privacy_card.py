@@ -230,7 +230,11 @@ def columns_text(card: Card, language: Language = "en") -> str:
         [
             *card.columns,
             *(said("{column} (values found in the records)", column=name) for name in besides.keys),
-            *([said("a label column (classes {classes})", classes=", ".join(besides.classes))] if besides.classes else []),
+            *(
+                [said("a label column (classes {classes})", classes=", ".join(besides.classes))]
+                if besides.classes
+                else []
+            ),
             *([said("a target column of numbers")] if besides.number else []),
             *([] if besides.person is None else [said("{column} (whose row it is)", column=besides.person)]),
         ]

@@ -44,7 +44,7 @@ def expected_errors(kind: str | Kind, estimator: Any, rows: int) -> list[Expecte
     """Typical errors of what the estimator would release of so many rows: by the noise alone, exceeded once in three times.
 
     `rows` is a public or declared number, or one that only the owner sees. Quantiles and deviations are for values that lie evenly between their
-    bounds, numbers by group for groups of equal size.
+    bounds, variances too, numbers by group for groups of equal size.
     """
     chosen = kind_named(kind) if isinstance(kind, str) else kind
     found = _BY_LEARNER.get(type(estimator).__name__)
@@ -118,10 +118,20 @@ def _of_scaler(estimator: Any, rows: int) -> list[ExpectedError]:
     found = []
     for name, number in _numbers(declared).items():
         half, unit = _width(number) / 2, _unit(number)
-        found.append(ExpectedError(f"mean of {name}", share * half, unit, 2 * half))
+        found.append(ExpectedError(f"mean of {name}", min(share, 2.0) * half, unit, 2 * half))
         # The deviation of values that lie evenly is half/√3, and a root moves by what is below it over twice the root.
-        found.append(ExpectedError(f"standard deviation of {name}", share * half * math.sqrt(3) / 2, unit, 2 * half))
-    return found
+        evenly = min(share * math.sqrt(3) / 2, 1.0)
+        found.append(ExpectedError(f"standard deviation of {name}", evenly * half, unit, 2 * half))
+    return [*found, ExpectedError(_deviations_evenly(share))]
+
+
+def _deviations_evenly(share: float) -> str:
+    """What deviations are told for; and the largest error of one, for noise of that share of half the distance between the bounds.
+
+    A variance has the noise e₂ − 2μe₁ with |μ| ≤ 1, so √5 times that of one number, and a root of at least 0 moves by the root of that at most.
+    """
+    most = min(math.sqrt(math.sqrt(5) * share), 1.0) / 2
+    return f"Standard deviations are told for values that lie evenly between the declared bounds: where values lie close together they are off by more, up to {math.ceil(100 * most)} % of the distance between the bounds."
 
 
 def _of_quantiles(estimator: Any, rows: int) -> list[ExpectedError]:
@@ -158,10 +168,10 @@ def no_intervals_below(needed: int, rows: float) -> str:
     """From how many records on quantiles have intervals that say something; where there are fewer of them, what to do."""
     if rows < needed:
         return (
-            f"Intervals of quantiles will say nothing: they are as wide as the declared bounds where there are fewer than {needed:,} records. "
-            "A larger ε, fewer groups or fewer quantiles would give them."
+            f"Intervals of quantiles may be wide, on one side as far as the declared bound, where there are fewer than {needed:,} records. "
+            "A larger ε, fewer groups or fewer quantiles make them narrower."
         )
-    return f"Intervals of quantiles are as wide as the declared bounds, and say nothing, where there are fewer than {needed:,} records."
+    return f"Intervals of quantiles may be wide, on one side as far as the declared bound, in a group of fewer than {needed:,} records."
 
 
 def _of_table(estimator: Any, rows: int) -> list[ExpectedError]:
@@ -174,12 +184,15 @@ def _of_table(estimator: Any, rows: int) -> list[ExpectedError]:
     groups = math.prod(len(group_levels(declared.columns[name])) for name in estimator.by)
     noise, in_a_group = _noise(moments), rows / groups
     found = [ExpectedError("counts", noise, "records", in_a_group)]
+    needed = math.floor(_records_for_variance(estimator, moments)) + 1
     for names, word in ((estimator.mean_of, "means"), (estimator.variance_of, "variances")):
         for name in names:
             number = declared.columns[name]
             half, unit, share = _width(number) / 2, _unit(number), min(noise / in_a_group, 1.0)
             if word == "means":
                 found.append(ExpectedError(f"means of {name}", share * half, unit, 2 * half))
+            elif in_a_group < needed:
+                found.append(ExpectedError(_unknown_variances(name, needed)))
             else:
                 squared = f"{unit}²" if unit else ""
                 found.append(ExpectedError(f"variances of {name}", share * half**2 / 2, squared, half**2))
@@ -189,6 +202,19 @@ def _of_table(estimator: Any, rows: int) -> list[ExpectedError]:
     if len(found) > 1 and groups > 1:
         found.append(ExpectedError(_groups_of_equal_size(groups, in_a_group)))
     return found
+
+
+def _records_for_variance(estimator: Any, moments: Any) -> float:
+    """Above how many records in a group its variance will be told."""
+    from sudare.statistics.noise_intervals import DEFAULT_LEVEL, records_for_variance
+
+    is_gaussian = estimator.delta > 0 and not estimator.keys
+    numbers = 1 + len({*estimator.mean_of, *estimator.variance_of}) + len(estimator.variance_of)
+    return records_for_variance(moments.noise_scale, 1, DEFAULT_LEVEL, None if is_gaussian else numbers)
+
+
+def _unknown_variances(name: str, needed: int) -> str:
+    return f"Variances of {name} will be unknown, but for the declared bounds: a group needs about {needed:,} records for one. A larger ε or fewer groups would give them."
 
 
 def _groups_of_equal_size(groups: int, in_a_group: float) -> str:

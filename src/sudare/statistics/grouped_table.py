@@ -412,7 +412,7 @@ class GroupedTable(PrivateEstimator):
         """Counts, means, sums, variances and quantiles with intervals, as columns that pandas, polars and pyarrow take; over some columns of `by` if given.
 
         `count_low` to `count_high` holds the exact count with the given probability, and likewise each mean, sum and variance of the table's records; a
-        mean or variance of whose group too little is known has what the declared bounds allow as interval. Counts and sums of fewer columns are sums of those of more. Quantiles are in
+        mean or variance of whose group too little is known has what the declared bounds allow as interval, and such a variance is None. Counts and sums of fewer columns are sums of those of more. Quantiles are in
         the table over all columns only, and their intervals always have the level .95.
         """
         level, groups = checked_level(level), self.groups_
@@ -449,6 +449,7 @@ class GroupedTable(PrivateEstimator):
                 counts, totals[name], squares, scale, cells, level, None if is_gaussian else numbers
             )
             _put(found, f"variance_{name}", None, *((number.high - number.low) ** 2 / 4 * end for end in estimate))
+            found[f"variance_{name}"] = [None if math.isnan(value) else value for value in found[f"variance_{name}"]]
         if not added:
             self._put_quantiles(found)
         return found

@@ -171,10 +171,9 @@ def variance_interval(
     """Variances of z in [−1, 1] from noisy counts, sums of z and sums of 2z² − 1, with the least and the greatest that they do not contradict.
 
     At the mean μ and the variance v, Σ(z − μ)² − v·count is zero; its noise has the coefficients (μ² − v + ½, −2μ, ½). Where the count may be too small, nothing is
-    known: [0, 1]. The noise is Gaussian where `dimension` is None, else infinity-norm noise in so many dimensions.
+    known: NaN in [0, 1]. The noise is Gaussian where `dimension` is None, else infinity-norm noise in so many dimensions.
     """
-    widest = scale * _linear_quantile(np.array([[1.5], [2.0], [0.5]]), cells, level, dimension)
-    known = counts > 2 * widest
+    known = counts > records_for_variance(scale, cells, level, dimension)
     safe = np.where(known, counts, 1.0)
     mean = np.clip(sums / safe, -1.0, 1.0)
     around = squares / 2 + counts / 2 - 2 * mean * sums + mean**2 * counts
@@ -189,7 +188,12 @@ def variance_interval(
             if np.array_equal(before, end):
                 break
         ends.append(np.where(known, end, max(sign, 0.0)))
-    return np.where(known, estimate, 1 / 3), ends[0], ends[1]
+    return np.where(known, estimate, np.nan), ends[0], ends[1]
+
+
+def records_for_variance(scale: float, cells: int, level: float, dimension: int | None) -> float:
+    """The noisy count above which a variance is known better than by its bounds, for noise of that scale."""
+    return 2 * scale * float(_linear_quantile(np.array([[1.5], [2.0], [0.5]]), cells, level, dimension)[0])
 
 
 def _linear_quantile(coefficients: Floats, cells: int, level: float, dimension: int | None) -> Floats:
