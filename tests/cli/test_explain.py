@@ -52,3 +52,11 @@ def test_an_unknown_word_is_refused_in_japanese_alone(word: str, sudare: Any) ->
     assert told.exit_code != 0
     assert "Words are" not in told.stderr
     assert "Did you mean" not in told.stderr
+
+
+def test_the_list_of_words_and_the_code_of_faults_are_told_in_japanese(sudare: Any) -> None:
+    told = sudare("--lang", "ja", "explain").stdout
+    assert "用語：" in told
+    assert "エラー：" in told
+    assert "Words" not in told
+    assert sudare("explain", "1", "--json").values["exit_code"] == 1

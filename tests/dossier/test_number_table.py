@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from sudare.dossier.number_table import has_intervals, measured_rows, number_table
-from sudare.dossier.released_numbers import BinText, Heading, OwnText, ReleasedNumbers
+from sudare.dossier.released_numbers import BinText, Heading, OwnText, ReleasedNumbers, TermText, level_cell
 
 MEANS = ReleasedNumbers(
     {
@@ -134,3 +134,9 @@ def test_a_number_of_which_nothing_is_known_is_called_unknown_and_drawn_without_
     assert rows.values[0] == 2.5
     assert math.isnan(rows.values[1])
     assert (rows.lows[1], rows.highs[1]) == (0.0, 100.0)
+
+
+def test_bins_of_terms_are_signs_in_every_language() -> None:
+    assert [TermText(text).said("en") for text in ("age=0 to 11", "age=missing")] == ["age=0 – 11", "age=(missing)"]
+    assert TermText("年齢=missing").said("ja") == "年齢=（欠損）"
+    assert level_cell("missing").said("ja") == "（欠損）"

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import errno
 import functools
 import itertools
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,6 +45,56 @@ _PLURALS: Final = (
 # Of this room only the report of an account and released numbers are translated: all else there is written in both languages.
 _DOSSIER_IN_ENGLISH: Final = ("account_report.py", "number_table.py", "released_numbers.py")
 # Words of guarantees and audits, states of requests, kinds of entries and headings of released numbers: texts have them in their gaps, tables in their cells. Their catalogue is words.toml.
+# What texts have in their gap `strerror`; the catalogue is operating_system.toml.
+SYSTEM_ERRORS: Final = (
+    errno.EPERM,
+    errno.ENOENT,
+    errno.EINTR,
+    errno.EIO,
+    errno.ENXIO,
+    errno.E2BIG,
+    errno.EBADF,
+    errno.EAGAIN,
+    errno.ENOMEM,
+    errno.EACCES,
+    errno.EBUSY,
+    errno.EEXIST,
+    errno.EXDEV,
+    errno.ENODEV,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EINVAL,
+    errno.ENFILE,
+    errno.EMFILE,
+    errno.ETXTBSY,
+    errno.EFBIG,
+    errno.ENOSPC,
+    errno.ESPIPE,
+    errno.EROFS,
+    errno.EMLINK,
+    errno.EPIPE,
+    errno.ENAMETOOLONG,
+    errno.ENOLCK,
+    errno.ENOTEMPTY,
+    errno.ELOOP,
+    errno.EILSEQ,
+    errno.EOPNOTSUPP,
+    errno.EADDRINUSE,
+    errno.EADDRNOTAVAIL,
+    errno.ENETDOWN,
+    errno.ENETUNREACH,
+    errno.ECONNABORTED,
+    errno.ECONNRESET,
+    errno.ENOBUFS,
+    errno.ETIMEDOUT,
+    errno.ECONNREFUSED,
+    errno.EHOSTDOWN,
+    errno.EHOSTUNREACH,
+    errno.ESTALE,
+    errno.EDQUOT,
+    errno.ENOTCONN,
+    errno.EOVERFLOW,
+)
 WORDS_IN_GAPS: Final = (
     "counts",
     "record",
@@ -90,6 +142,7 @@ WORDS_IN_GAPS: Final = (
     "add-remove record",
     "add-remove person",
     "(missing)",
+    "(unknown)",
     "(intercept)",
     "weeks",
     "days",
@@ -161,6 +214,7 @@ class SourceText(NamedTuple):
 def source_texts() -> list[SourceText]:
     """Every text, once for each place."""
     words = [SourceText("words", "privacy/guarantee.py", 1, word) for word in WORDS_IN_GAPS]
+    words += [SourceText("operating_system", "files.py", 1, os.strerror(number)) for number in SYSTEM_ERRORS]
     found: list[SourceText] = []
     for file in sorted(SOURCE.rglob("*.py")):
         room = file.relative_to(SOURCE).parts[0].removesuffix(".py")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections import Counter
 from typing import Final
 
 from sudare.languages import translated
 from sudare.languages.text_template import filled, gaps
 from tests.languages.missing import catalogues, missing_texts, stale_entries
+from tests.languages.source_texts import SYSTEM_ERRORS
 
 ENTRIES: Final = [
     (room, english, japanese) for room, entries in catalogues().items() for english, japanese in entries.items()
@@ -43,3 +46,22 @@ def test_a_finished_text_finds_its_own_entry() -> None:
         if translated(filled(english, values), "ja") != filled(japanese, values):
             confused.append(english)
     assert not confused
+
+
+def test_what_the_operating_system_says_is_japanese_within_our_texts() -> None:
+    """Every text with a gap for it, and every error that files and connections have, at least once each."""
+    texts = [(english, japanese) for _, english, japanese in ENTRIES if "strerror" in gaps(english)]
+    assert len(texts) > 20
+    for place in range(max(len(texts), len(SYSTEM_ERRORS))):
+        english, japanese = texts[place % len(texts)]
+        said = os.strerror(SYSTEM_ERRORS[place % len(SYSTEM_ERRORS)])
+        values = {gap: f"zq{number}x" for number, gap in enumerate(sorted(gaps(english)))}
+        told = translated(filled(english, {**values, "strerror": said}), "ja")
+        assert said not in told
+        assert told == filled(japanese, {**values, "strerror": translated(said, "ja")})
+
+
+def test_a_column_is_named_before_its_error() -> None:
+    assert translated("standard deviation of 出場日 ±6.2 days", "ja") == "出場日の標準偏差 ±6.2 日"
+    assert translated("variances of 距離km ±9.5 km²", "ja") == "距離km の各分散 ±9.5 km²"
+    assert not re.search("[a-z]{3}", translated("ends of 95 % intervals of medians of 年齢 ±5 歳", "ja"))

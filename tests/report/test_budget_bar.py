@@ -58,6 +58,16 @@ def test_entries_as_a_steward_reads_them() -> None:
     }
     asked = entry_cells({**entry, "kind": "request", "body": body})[2]
     assert asked == "request 63dad351 approved by mori: mean of table 'visits', because: for the board"
+    of_events = {
+        "asked": ("asked by mori: mean of table 'visits', for: ", "目的："),
+        "done": ("of mori done: mean of table 'visits', file ", "ファイル："),
+        "failed": ("of mori failed: mean of table 'visits' (", "失敗"),
+    }
+    for event, (english, japanese) in of_events.items():
+        line = {**entry, "kind": "request", "body": {**body, "event": event}}
+        assert f"request 63dad351 {english}" in entry_cells(line)[2]
+        assert japanese in entry_cells(line, "ja")[2]
+        assert "理由" not in entry_cells(line, "ja")[2]
     bound = entry_cells({**entry, "kind": "bind", "body": {"source": "/data/a.csv", "files": []}})
     assert bound[1:5] == ("bind", "source /data/a.csv", "–", "–")
     shown = entry_cells({**entry, "kind": "disclosure", "body": {"what": "a sum", "numbers": 3}})

@@ -12,10 +12,12 @@ from sudare.cli.command_output import AsJson, answer, reported
 from sudare.cli.language import spoken_language
 from sudare.errors import SudareError, UnknownName, every_error
 from sudare.glossary import TERMS, Term
+from sudare.languages import translator
 
 # Codes that no error of ours has.
 _OTHER_CODES: Final = {
     "0": "The command did what was asked.",
+    "1": "The program failed in a way that was not foreseen, which is a fault of sudare. What was charged stays charged; the command says where it failed.",
     "2": "The command was not understood: an option or argument is missing or wrong. Its --help says what it takes.",
 }
 _SYMBOLS: Final = {"ε": "epsilon", "δ": "delta"}
@@ -33,9 +35,13 @@ def explain(
     asked = " ".join(what or []).strip()
     if not asked:
         errors = {error.__name__: error.exit_code for error in every_error()}
-        words = [term.name for term in TERMS]
+        language = spoken_language()
+        listed = ", ".join(term.name if language == "en" else f"{term.japanese} ({term.name})" for term in TERMS)
         told = ", ".join(f"{name} ({code})" for name, code in errors.items())
-        answer({"words": words, "errors": errors}, as_json, f"Words: {', '.join(words)}.", f"Errors: {told}.")
+        # A list of words is no sentence: it is put into the translated one as it is.
+        said = translator(language)
+        lines = (said("Words: {words}.", words=listed), said("Errors: {told}.", told=told))
+        answer({"words": [term.name for term in TERMS], "errors": errors}, as_json, *lines)
     elif asked in _OTHER_CODES:
         answer({"exit_code": int(asked), "meaning": _OTHER_CODES[asked]}, as_json, _OTHER_CODES[asked])
     elif (error := _error(asked)) is not None:

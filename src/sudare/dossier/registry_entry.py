@@ -96,7 +96,6 @@ def _without_latex(value: Any) -> Any:
 
 
 def _basic(facts: Facts, publication: Publication, today: datetime.date) -> dict[str, Any]:
-    card = facts.card
     return {
         "name": publication.name or TO_FILL_IN,
         "data_curators": [

@@ -55,6 +55,22 @@ class BinText(OwnText):
         return self.replace(" to ", " – ")
 
 
+class TermText(OwnText):
+    """A cell that names a bin of a column of numbers, or that a number is missing: “age=0 to 18”, “age=missing”."""
+
+    __slots__ = ()
+
+    def said(self, language: Language) -> str:
+        """The column's name as it is, and the bin in signs."""
+        column, _, level = self.rpartition("=")
+        return f"{column}={level_cell(level).said(language)}"
+
+
+def level_cell(level: str) -> OwnText:
+    """A bin of a column of numbers, or that one is missing, as a cell."""
+    return OwnText(MISSING) if level == "missing" else BinText(level)
+
+
 @dataclass(frozen=True)
 class Heading:
     """What stands above a column: a text of ours, with the name of a column in its gap if it has one; or such a name alone."""
@@ -247,12 +263,18 @@ def coefficient_names(model: Any) -> list[str]:
 def _of_linear_model(model: Any) -> ReleasedNumbers:
     coefficients = np.atleast_2d(model.coef_)
     intercepts = np.atleast_1d(model.intercept_)
-    terms = [OwnText("(intercept)"), *coefficient_names(model)]
+    terms = [OwnText("(intercept)"), *_terms(model)]
     rows = [[float(intercept), *map(float, line)] for intercept, line in zip(intercepts, coefficients, strict=True)]
     labels = _labels(model, len(rows))
     table: dict[str, list[Any]] = {} if labels is None else {"class": [one for one in labels for _ in terms]}
     table |= {"term": terms * len(rows), "coefficient": [value for line in rows for value in line]}
     return ReleasedNumbers(table, notes=(COEFFICIENTS,), measured="coefficient", labels=tuple(table)[:-1])
+
+
+def _terms(model: Any) -> list[str]:
+    """The encoded columns as cells: bins of numbers, and that one is missing, are words of ours."""
+    numbers = tuple(f"{name}=" for name, column in model.declared_.features.items() if isinstance(column, Number))
+    return [TermText(name) if name.startswith(numbers) else name for name in coefficient_names(model)]
 
 
 def _of_additive_model(model: Any) -> ReleasedNumbers:
@@ -262,7 +284,8 @@ def _of_additive_model(model: Any) -> ReleasedNumbers:
         for name, shape in model.shapes(place).items():
             table["class"] += [label] * len(shape.bins)
             table["column"] += [name] * len(shape.bins)
-            table["value"] += shape.bins
+            is_number = isinstance(model.declared_.columns[name], Number)
+            table["value"] += [level_cell(level) for level in shape.bins] if is_number else shape.bins
             table["log_odds"] += shape.values.tolist()
     return ReleasedNumbers(table, notes=(SHAPES,), measured="log_odds", labels=("class", "column", "value"))
 

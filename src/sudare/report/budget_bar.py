@@ -94,9 +94,7 @@ def entry_cells(entry: Mapping[str, Any], language: Language = "en") -> tuple[st
     what = body.get("what") or body.get("reason") or translated(described.get(kind, ""), language)
     if kind == "request":
         what = translator(language)(
-            "request {request} {event} by {who}: {what}, because: {purpose}"
-            if body.get("purpose")
-            else "request {request} {event} by {who}: {what}",
+            _request_text(body["event"], body.get("purpose")),
             request=body["request"],
             event=translated(body["event"], language),
             who=body["who"],
@@ -107,6 +105,19 @@ def entry_cells(entry: Mapping[str, Any], language: Language = "en") -> tuple[st
     epsilon, delta = ("–", "–") if amounts is None else (_exact_text(amounts[name]) for name in ("epsilon", "delta"))
     cells = (str(entry["position"]), translated(kind, language), str(what), epsilon, delta, time_text(entry["time"]))
     return tuple(map(escaped_for_terminal, cells))
+
+
+def _request_text(event: str, purpose: str | None) -> str:
+    """What is said of an event: who asked names a purpose, who decides a reason; a run is ended by nobody, and names its file or its error."""
+    if not purpose:
+        return "request {request} {event} by {who}: {what}"
+    if event == "asked":
+        return "request {request} {event} by {who}: {what}, for: {purpose}"
+    if event == "done":
+        return "request {request} of {who} {event}: {what}, file {purpose}"
+    if event in ("failed", "interrupted"):
+        return "request {request} of {who} {event}: {what} ({purpose})"
+    return "request {request} {event} by {who}: {what}, because: {purpose}"
 
 
 def time_text(time: str) -> str:

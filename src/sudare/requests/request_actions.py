@@ -82,7 +82,8 @@ def decide(
 def enter(account: Account, request: Request, event: str, who: str, reason: str) -> None:
     """Enter what happened to the newest version of a request."""
     version = request.newest
-    what = f"{version.kind} of table '{request.table}'"
+    kind = "grouped table" if version.kind == "table" else version.kind
+    what = f"{kind} of table '{request.table}'"
     account.enter_request(
         request.identity, version.number, event, who=who, what=what, purpose=reason, digest=request.digest
     )
