@@ -26,13 +26,14 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _ROOT: Final = 0
 
 
-def read_text(path: Path, what: str) -> str:
-    """The UTF-8 text of a small file; `what` names it in errors, which never quote it."""
-    content = _read(path, what)
+def read_text(path: Path, what: str, refusal: type[SudareError] = AgreementError) -> str:
+    """The UTF-8 text of a small file; `what` names it in errors, which never quote it and are of the class `refusal`."""
+    with _opened(path, what, refusal) as handle:
+        content = _bounded(handle, path, what, refusal)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise AgreementError(f"{what} '{path.name}' is not UTF-8 text.", "Give the TOML file.") from None
+        raise refusal(f"{what} '{path.name}' is not UTF-8 text.", "Give the TOML file.") from None
 
 
 def read_private(path: Path, what: str, unreadable: type[SudareError] = IdentityError) -> bytes:
@@ -268,11 +269,6 @@ def _unwritable(path: Path, error: OSError) -> AgreementError:
     )
 
 
-def _read(path: Path, what: str) -> bytes:
-    with _opened(path, what) as handle:
-        return _bounded(handle, path, what)
-
-
 @contextlib.contextmanager
 def _opened(path: Path, what: str, refusal: type[SudareError] = AgreementError) -> Iterator[int]:
     try:
@@ -289,10 +285,10 @@ def _opened(path: Path, what: str, refusal: type[SudareError] = AgreementError) 
         os.close(handle)
 
 
-def _bounded(handle: int, path: Path, what: str) -> bytes:
+def _bounded(handle: int, path: Path, what: str, refusal: type[SudareError] = AgreementError) -> bytes:
     content = os.read(handle, LARGEST_DOCUMENT_BYTES + 1)
     if len(content) > LARGEST_DOCUMENT_BYTES:
-        raise AgreementError(
+        raise refusal(
             f"{what} '{path.name}' is larger than {LARGEST_DOCUMENT_BYTES >> 20} MiB.", "Give the right file."
         )
     return content

@@ -148,3 +148,22 @@ def test_files_that_were_changed_are_refused_in_words(house: Path, sudare: Sudar
         refused = sudare("predict", "own.model", "own.csv")
         assert refused.exit_code >= 10, refused.stderr
         assert refused.stdout == ""
+
+
+def test_models_of_different_kinds_are_combined_and_of_other_schemas_are_named(
+    house: Path, sudare: Sudare, experts: None
+) -> None:
+    words = (*FIT_MEAN[2:6], 0.1, *FIT_MEAN[7:], "--key", "key.pem")
+    made = sudare("fit", "additive", *words, "--target", "smoker", "-o", "additive.sudare")
+    assert made.exit_code == 0, made.stderr
+    combined = ("combine", "own.csv", "one.sudare", "additive.sudare", "--schema", "schema.toml", "--target", "smoker")
+    told = sudare(*combined, "-o", "mixed.model", "--json")
+    assert told.exit_code == 0, told.stdout
+    assert len(told.values["weights"]) == 2
+    assert sudare("predict", "mixed.model", "own.csv", "--proba").exit_code == 0
+    (house / "other.toml").write_text((house / "schema.toml").read_text().replace("110", "120"))
+    other = [word if word != "schema.toml" else "other.toml" for word in words]
+    assert sudare("fit", "logistic", *other, "--target", "smoker", "-o", "stranger.sudare").exit_code == 0
+    refused = sudare("combine", "own.csv", "one.sudare", "stranger.sudare", *combined[4:], "-o", "not.model")
+    assert refused.exit_code == 10
+    assert "stranger.sudare" in refused.stderr

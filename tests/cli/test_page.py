@@ -76,3 +76,12 @@ def test_a_table_that_cannot_be_asked_about_is_told_in_japanese(house: Path, sud
     told = sudare("page", "--dry-run", "--lang", "ja").stdout
     assert "表 'k' は今は依頼できません" in told
     assert "スキーマのフォルダに" in told
+
+
+def test_settings_that_are_not_there_are_no_fault_of_an_agreement(house: Path, sudare: Sudare) -> None:
+    refused = sudare("page", "--settings", "nosuch.toml")
+    assert refused.exit_code == 10
+    assert "nosuch.toml" in refused.stderr
+    assert (
+        "そのようなファイルやフォルダはありません" in sudare("--lang", "ja", "page", "--settings", "nosuch.toml").stderr
+    )

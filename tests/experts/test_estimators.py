@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sudare.errors import DataError, InvalidParameter, NotReleasable
 from sudare.experts import AverageExperts, ExponentialWeights, MirrorAveraging, OwnPlusConsensus, StackedExperts
 from sudare.experts.expert_set import ExpertSet
-from sudare.linear import PrivateLogisticRegression
+from sudare.linear import PrivateAdditiveClassifier, PrivateLogisticRegression
 from sudare.privacy import Guarantee, Ledger, Release
 from sudare.schema import Label, Number, Schema
 from sudare.statistics import PrivateMean
@@ -379,7 +379,7 @@ def test_experts_of_different_schemas_are_not_combined(released, tmp_path):
     releases, table = released
     other = Schema({"age": Number(0, 120), "dose": Number(0, 10), "ill": Label((0, 1))})
     stranger = PrivateLogisticRegression(5.0, schema=other, method="mean").fit(table)
-    with pytest.raises(InvalidParameter, match="different schemas"):
+    with pytest.raises(InvalidParameter, match="other schemas than expert 0 has: 3"):
         AverageExperts([*releases, stranger]).fit(table, table["ill"])
 
 
@@ -402,3 +402,16 @@ def test_a_release_is_asked_for_its_model(tmp_path, own):
     loaded = Release.load(tmp_path / "mean.sudare", trusted=[key.public_key()])
     with pytest.raises(InvalidParameter, match="neither"):
         AverageExperts([loaded]).fit(*own)
+
+
+def test_experts_of_different_kinds_and_one_schema_are_combined(released):
+    releases, table = released
+    schema = Schema({"age": Number(0, 100), "dose": Number(0, 10), "ill": Label((0, 1))})
+    additive = PrivateAdditiveClassifier(5.0, schema=schema, random_state=0).fit(table)
+    model = MirrorAveraging([*releases, additive], combine="probabilities").fit(table, table["ill"])
+    assert len(model.weights_) == 4
+    asked = [each.model() for each in releases] + [additive]
+    mixed = np.stack([each.predict_proba(table)[:, 1] for each in asked], axis=1) @ model.weights_
+    np.testing.assert_allclose(model.predict_proba(table)[:, 1], mixed, atol=1e-9)
+    with pytest.raises(InvalidParameter, match=r"no coefficients|different encodings"):
+        OwnPlusConsensus([*releases, additive]).fit(table, table["ill"])

@@ -8,10 +8,10 @@ import pytest
 
 from sudare.errors import InvalidParameter, SchemaError, UnknownName
 from sudare.privacy.learner_registry import LEARNERS, learner_class
-from sudare.requests.catalogue import KINDS, make, with_target
+from sudare.requests.catalogue import KINDS, kinds_for, make, with_target
 from sudare.requests.field_values import values_of_texts
 from sudare.requests.parameter_help import LEFT_OUT, WORDS
-from sudare.schema import Category, Label, Number, Schema
+from sudare.schema import Category, Label, Number, Person, Schema
 
 SCHEMA = Schema(
     {"age": Number(0, 100, unit="years"), "stay": Number(0, 30), "ward": Category(("a", "b")), "ill": Label((0, 1))}
@@ -126,3 +126,20 @@ def test_texts_become_values():
 def test_texts_that_are_no_values_are_refused_in_words_of_the_shell(kind, texts, told):
     with pytest.raises(InvalidParameter, match=told):
         values_of_texts(KINDS[kind], SCHEMA, texts)
+
+
+def test_networks_are_not_offered_beside_persons() -> None:
+    columns = {"age": Number(0, 90), "ill": Label((0, 1))}
+    persons = Schema(columns, Person("patient", 3))
+    assert set(KINDS) - set(kinds_for(persons)) == {"network"}
+    assert set(kinds_for(Schema(columns))) == set(KINDS)
+    with pytest.raises(InvalidParameter, match="Networks protect records") as refused:
+        make("network", persons, {"epsilon": 1.0})
+    assert "sudare fit logistic" in refused.value.remedy
+
+
+def test_a_kind_that_predicts_numbers_says_so_of_a_category() -> None:
+    schema = Schema({"age": Number(0, 90), "ward": Category(("a", "b"), other="elsewhere")})
+    with pytest.raises(InvalidParameter, match="predicts a number, and column 'ward' holds categories") as refused:
+        make("ridge", schema, {"target": "ward"})
+    assert "label" not in refused.value.remedy

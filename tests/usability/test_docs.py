@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click import Context
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
+from typer.main import get_command
 
+from sudare.cli.main import app
 from sudare.errors import every_error
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -164,3 +169,36 @@ def test_promises_name_proofs_that_exist() -> None:
     }
     assert named
     assert {(module, proof) for module, proof in named if not (ROOT / "proofs" / f"{proof}.md").exists()} == set()
+
+
+def test_which_commands_take_json_and_dry_run_is_what_the_shell_page_says() -> None:
+    """A command that charges or changes something must not be among those without --dry-run."""
+    answering = {
+        "audit", "budget backup", "budget export", "budget head", "budget show", "budget verify", "combine", "consortium blame", "consortium compare",
+        "consortium history", "consortium report", "crosstab", "demo", "explain", "export", "inspect", "key new", "key show", "node", "page password", "predict",
+        "reconstruct", "relay kits", "relay transcripts", "report", "request list", "request show", "risk chunks", "risk sums", "run", "sample", "schema check",
+        "show", "status", "study",
+    }  # fmt: skip
+    options = dict(_options_of(get_command(app), ""))
+    assert {name for name, found in options.items() if "--json" not in found} == {"node"}
+    assert {name for name, found in options.items() if "--dry-run" not in found} == answering
+
+
+def _options_of(command: Any, name: str) -> Iterator[tuple[str, set[str]]]:
+    if not hasattr(command, "list_commands"):
+        yield name, {option for parameter in command.params for option in parameter.opts}
+        return
+    context = Context(command)
+    for each in command.list_commands(context):
+        yield from _options_of(command.get_command(context, each), f"{name} {each}".strip())
+
+
+def test_links_of_a_checkout_lead_to_files_of_it() -> None:
+    """The site has pages that are made when it is built; somebody who reads the files has not."""
+    dead = [
+        f"{page.name}: {link}"
+        for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "README.ja.md"]
+        for link in re.findall(r"\]\(([^)#\s:]+\.md)(?:#[^)]*)?\)", page.read_text("utf-8"))
+        if not (page.parent / link).is_file()
+    ]
+    assert not dead

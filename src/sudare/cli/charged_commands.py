@@ -247,7 +247,13 @@ def price_text(quote: Quote, account: str, word: str = "") -> str:
     asked, left = quote.asked, quote.left_before
     delta = f", δ = {rounded_up(asked.delta)}" if asked.delta else ""
     left_delta = f", δ = {rounded_down(left.delta)}" if asked.delta else ""
-    after = f"ε = {rounded_down(quote.left_after.epsilon)} would be left" if quote.admitted else "it would be refused"
+    after = "it would be refused"
+    if quote.admitted and asked.delta:
+        after = (
+            f"ε = {rounded_down(quote.left_after.epsilon)}, δ = {rounded_down(quote.left_after.delta)} would be left"
+        )
+    elif quote.admitted:
+        after = f"ε = {rounded_down(quote.left_after.epsilon)} would be left"
     if not quote.admitted and asked.delta > left.delta and asked.epsilon <= left.epsilon:
         after += " because of δ alone: give a smaller --delta (0 where it is not needed), or open the account with a --budget-delta"
     aside = f" ({spoken(word)})" if word else ""

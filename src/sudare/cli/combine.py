@@ -67,6 +67,7 @@ def combine(
             f"'{output}' exists, or its folder does not.", "Choose a new file in a folder that exists."
         )
     opened = [_expert(file, trusted) for file in releases]
+    _check_one_schema(releases, [release for release, _ in opened])
     model = combination(method, [release for release, _ in opened])
     with progress(as_json) as tell:
         tell("weighting the models on your own table")
@@ -98,6 +99,20 @@ def _expert(file: Path, trusted: list[Path] | None) -> tuple[Release, Signature]
             raise
         raise type(error)(f"{file.name}: {error.problem}", error.remedy) from None
     return release, signature
+
+
+def _check_one_schema(files: list[Path], releases: list[Release]) -> None:
+    """Raise InvalidParameter that names the files which are of another schema than the first one is."""
+    others = [
+        file.name
+        for file, release in zip(files, releases, strict=True)
+        if release.schema_digest != releases[0].schema_digest
+    ]
+    if others:
+        raise InvalidParameter(
+            f"Models of other schemas than that of {files[0].name}: {', '.join(others)}.",
+            "Ask for models of one schema, with the same target, or leave out who differs.",
+        )
 
 
 def _fit(model: CombinedExperts, own: Table, declared: Schema) -> None:

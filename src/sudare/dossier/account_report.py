@@ -79,7 +79,7 @@ def account_parts(account: Account, head: Head, language: Language = "en") -> li
         ),
         Part(
             title="The ledger",
-            result=f"The chain of {whole(head.position + 1)} entries is intact.",
+            result=f"The chain of all {whole(head.position + 1)} entries of the ledger is intact; {whole(len(entries))} of them are of this account.",
             blocks=[
                 Table(
                     ENTRY_HEADINGS,

@@ -46,7 +46,8 @@ def number_table(numbers: ReleasedNumbers, language: Language = "en", most_rows:
             continue
         if f"{name}_low" in ends:
             of_rows = zip(*(found[each][:most_rows] for each in (name, f"{name}_low", f"{name}_high")), strict=True)
-            written = [_with_interval(*each, translated(numbers.none_text(name), language)) for each in of_rows]
+            unknown = translated(numbers.none_text(name), language)
+            written = [_with_interval(value, low, high, unknown) for value, low, high in of_rows]
         else:
             written = [_cell(numbers, name, value, language) for value in values[:most_rows]]
         headings.append(escaped_for_terminal(numbers.heading(name, language)))

@@ -177,7 +177,7 @@ def _of_statistic(release: Release, model: Any, by: list[str] | None, level: flo
     shown = _with_units(_with_bins(table, columns), columns)
     drawn = columns if is_drawn else getattr(model, "quantile_of", None) or ()
     binned = [name for name in drawn if isinstance(columns[name], Number) and columns[name].bins is not None]
-    notes = (middles_of_bins(binned),) if binned else ()
+    notes: tuple[str, ...] = (middles_of_bins(binned),) if binned else ()
     if any(
         None in values for name, values in table.items() if of_columns.get(name, Heading("")).text == _PARTS["variance"]
     ):

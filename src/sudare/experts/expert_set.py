@@ -100,10 +100,7 @@ class ExpertSet:
             raise InvalidParameter("Some experts classify and some predict numbers.", "Combine one kind at a time.")
         task = tasks.pop()
         classes = _common_classes(models) if task == "classification" else None
-        if len({_schema_of(model) for model in models}) > 1:
-            raise InvalidParameter(
-                "The experts were fitted with different schemas or encodings.", "Agree on one; leave out who differs."
-            )
+        _check_one_schema(models)
         guarantees = tuple(map(_guarantee, models))
         outputs, numbers = _output_count(classes), tuple(range(len(models)))
         stacked = _stacked_coefficients(models, outputs)
@@ -202,6 +199,11 @@ class ExpertSet:
         if not all(hasattr(model, "coef_") for model in self.models):
             raise InvalidParameter("An expert has no coefficients.", "This combination needs linear experts.")
         messages = _coefficients(self.models, self.outputs)
+        if len(set(map(_encoding_of, self.models))) > 1:
+            raise InvalidParameter(
+                "The experts' coefficients are for different encodings of the columns.",
+                "Combine linear experts of one encoding, or use mirror averaging, which asks each of them.",
+            )
         if messages is None:
             raise InvalidParameter("The experts disagree on the number of coefficients.", "Agree on one schema.")
         largest = np.maximum(np.abs(messages[0]).max(axis=(1, 2)), np.abs(messages[1]).max(axis=1))
@@ -369,10 +371,22 @@ def _task(model: Any) -> Task:
     return "regression" if hasattr(model, "__sklearn_tags__") and is_regressor(model) else "classification"
 
 
-def _schema_of(model: Any) -> tuple[object, object]:
-    """What a private model's columns mean; nothing for other models."""
-    digest = getattr(model, "schema_digest_", None)
-    return digest, None if digest is None else getattr(model, "used_encoding", getattr(model, "encoding", None))
+def _check_one_schema(models: Sequence[Any]) -> None:
+    """Raise InvalidParameter unless the columns mean the same to all experts; how each encodes them is its own affair."""
+    digests = [getattr(model, "schema_digest_", None) for model in models]
+    others = [str(number) for number, digest in enumerate(digests) if digest != digests[0]]
+    if others:
+        raise InvalidParameter(
+            f"Experts with other schemas than expert 0 has: {', '.join(others)}.",
+            "Agree on one schema; leave out who differs.",
+        )
+
+
+def _encoding_of(model: Any) -> object:
+    """How a private model encodes its columns; nothing for other models."""
+    if getattr(model, "schema_digest_", None) is None:
+        return None
+    return getattr(model, "used_encoding", getattr(model, "encoding", None))
 
 
 def _guarantee(model: Any) -> Guarantee:

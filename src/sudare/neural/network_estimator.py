@@ -169,7 +169,7 @@ class NetworkEstimator(PrivateEstimator):
         if declared.person is not None:
             raise InvalidParameter(
                 "Networks protect records, and the schema declares persons with several rows.",
-                "Use a linear model such as PrivateLogisticRegression, which protects persons; or give one row a person, and declare none.",
+                "Use a model that protects persons, such as `sudare fit logistic` (PrivateLogisticRegression); or give one row a person, and declare none.",
             )
         if method.epsilon > VACUOUS_EPSILON and not self.accept_weak_guarantee:
             raise InvalidParameter(

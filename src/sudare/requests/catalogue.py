@@ -78,6 +78,17 @@ class Kind:
             )
         return self.learners[target]
 
+    def check_target(self, schema: Schema, target: str | None) -> None:
+        """Raise InvalidParameter where a column is named that the kind cannot predict, whatever it were declared as."""
+        from sudare.schema.columns import Category, Label
+
+        column = None if target is None else schema.columns.get(target)
+        if isinstance(column, Category | Label) and self.is_model and "label" not in self.learners:
+            raise InvalidParameter(
+                f"A release of kind '{self.name}' predicts a number, and column {target!r} holds categories.",
+                "Name a column of numbers with --target, or choose a kind that predicts classes.",
+            )
+
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         """What can be chosen, in the order of the constructors; the target comes first."""
@@ -168,6 +179,11 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
 )  # fmt: skip
 
 
+def kinds_for(schema: Schema) -> Mapping[str, Kind]:
+    """The kinds of release that a schema allows: networks protect records, and no persons."""
+    return {name: kind for name, kind in KINDS.items() if name != "network" or schema.person is None}
+
+
 def epsilon_fields(kind: Kind) -> tuple[str, ...]:
     """The fields that say how much a release may reveal: ε, or k where linking is what counts."""
     return tuple(each.name for each in kind.fields if each.name in ("epsilon", "k"))
@@ -220,6 +236,12 @@ def make(kind: str | Kind, schema: Schema, values: Mapping[str, Any], **held: An
     given = {name: value for name, value in values.items() if value is not None}
     for name in given:
         chosen.field(name)
+    if chosen.name not in kinds_for(schema):
+        raise InvalidParameter(
+            "Networks protect records, and the schema declares persons with several rows.",
+            "Use a model that protects persons, such as `sudare fit logistic` (PrivateLogisticRegression); or give one row a person, and declare none.",
+        )
+    chosen.check_target(schema, given.get(TARGET))
     declared = with_target(schema, given.pop(TARGET, None))
     learner = chosen.learner(declared)
     for name, value in list(given.items()):

@@ -21,7 +21,7 @@ from sudare.privacy.release_file import LARGEST_FILE_BYTES, parsed, verify_signa
 from sudare.report.privacy_card import Strength, card_rows, card_strength
 from sudare.report.prometheus import Metric
 from sudare.requests import approved_request_job as job
-from sudare.requests.catalogue import KINDS, kind_named
+from sudare.requests.catalogue import KINDS, Kind, kind_named, kinds_for
 from sudare.requests.expected_error import two_digits
 from sudare.requests.one_click_changes import suggested_changes
 from sudare.requests.price import Price, price_now
@@ -91,8 +91,19 @@ def new_request(visit: Visit) -> Response:
     settings = request_settings(visit.services.settings)
     table, kind = visit.query("table"), visit.query("kind")
     if not table or not kind:
-        return visit.render("request_kinds.html", tables=list(settings.tables), kinds=KINDS, table=table)
+        return visit.render("request_kinds.html", tables=_kinds_by_table(settings), table=table)
     return _form(visit, settings, table, kind, {}, "")
+
+
+def _kinds_by_table(settings: RequestSettings) -> dict[str, Mapping[str, Kind]]:
+    """What can be asked for of each table; everything where its schema cannot be read, which the form then says."""
+    found: dict[str, Mapping[str, Kind]] = {}
+    for name in settings.tables:
+        try:
+            found[name] = kinds_for(settings.table(name).schema())
+        except SudareError:
+            found[name] = KINDS
+    return found
 
 
 @page("analyst")

@@ -202,7 +202,7 @@ def _shown(
         problems=all_problems(document) if document else [_problem_of(text)],
         forms=column_forms(document) if forms is None else forms,
         kinds=list(KINDS),
-        releases=KINDS_OF_RELEASES,
+        releases={name: kind for name, kind in KINDS_OF_RELEASES.items() if name != "network" or not person},
         target=str(target.get("column", "")) if isinstance(target, Mapping) else "",
         person=person if isinstance(person, Mapping) else {},
         tables=list(visit.services.settings.tables.values()),

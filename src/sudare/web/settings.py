@@ -139,7 +139,7 @@ def is_loopback(host: str) -> bool:
 
 def read_settings(path: Path, **changes: Any) -> PageSettings:
     """The settings in a file, with some of them changed. Paths in the file, and those it leaves out, begin at its own folder."""
-    text = read_text(path, "The page's settings")
+    text = read_text(path, "The page's settings", InvalidParameter)
     try:
         document = parsed_toml(text)
     except NotParsed as error:
