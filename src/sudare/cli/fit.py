@@ -219,6 +219,7 @@ def _fit(
 
     loaded = Schema.load(schema)
     values = _values(kind, loaded, asked)
+    kind.check_target(loaded, values.get("target"))
     declared = with_target(loaded, values.pop("target", None))
     neighbours = values.get("neighbours", "replace-one")
     held = {name: value for name, value in (("cluster", cluster), ("checkpoint", checkpoint)) if value is not None}
