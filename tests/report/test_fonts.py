@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -96,4 +97,9 @@ def test_letters_that_no_font_has_are_told_of_in_every_language(monkeypatch: pyt
 def test_letters_of_an_svg_stay_text() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert "\u0f40\u0f41" in rendered([tibetan], "svg").decode()
+        drawing = rendered([tibetan], "svg").decode()
+    assert "\u0f40\u0f41" in drawing
+    # A reader who has none of the fonts still gets one without serifs.
+    families = re.findall("font(?:-family)?: ([^;]*)", drawing)
+    assert families
+    assert all(family.endswith("sans-serif") for family in families)

@@ -301,3 +301,18 @@ def test_counts_for_monitoring(page: TestPage) -> None:
     assert [(metric.name, list(metric.values)) for metric in found] == [
         ("sudare_page_requests", [({"state": "asked"}, 1.0)])
     ]
+
+
+def test_networks_are_not_offered_beside_persons(page: TestPage, folder: Path) -> None:
+    client = page.client("analyst")
+    assert "kind=network" in shown(client, "/requests/new")
+    schema = folder / "visits.toml"
+    schema.write_text(f'{schema.read_text()}\n[person]\ncolumn = "patient"\nmost_rows = 3\n')
+    offered = shown(client, "/requests/new")
+    assert "kind=network" not in offered
+    assert "Neural networks are not offered" in offered
+    # Whoever types the address is told the reason, and not that the table is at fault.
+    values = {"table": "visits", "kind": "network", "value-epsilon": "1", "purpose": "x", "act": "ask"}
+    answer = client.submit("/requests/new", values)
+    assert answer.status_code == 400
+    assert "Networks protect records" in answer.text

@@ -52,8 +52,8 @@ def font_family(language: Language) -> list[str]:
     font = _japanese_font()
     if font is None:
         return LATIN_FONTS
-    # Signs such as ⁻³ that the Japanese font may lack come from the other.
-    return [font, "DejaVu Sans"] if language == "ja" else ["DejaVu Sans", font]
+    # Signs such as ⁻³ that the Japanese font may lack come from the other; the reader of an SVG may have neither.
+    return [font, "DejaVu Sans", *LATIN_FONTS] if language == "ja" else ["DejaVu Sans", font, *LATIN_FONTS]
 
 
 def drawn_language(language: Language) -> Language:
