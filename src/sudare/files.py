@@ -332,6 +332,12 @@ def replace_keeping_old(path: Path, new: Path, kept: Path) -> None:
     _make_name_durable(path)
 
 
+def move_into(folder: Path, path: Path) -> None:
+    """Move a file into a folder that is there, under its own name; one of that name is replaced."""
+    os.replace(path, folder / path.name)
+    _make_name_durable(folder / path.name)
+
+
 def set_aside(path: Path, folder_name: str) -> None:
     """Make room for a new file: the one that is there is kept in a folder beside it, under a number."""
     folder = path.parent / folder_name

@@ -14,7 +14,7 @@ from sudare.cli.command_output import AsJson, DryRun, answer, reported
 from sudare.cli.consortium_amendments import adopt, amend, history
 from sudare.cli.consortium_blame import blame
 from sudare.cli.consortium_report import compare, report
-from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase, public_key
+from sudare.cli.key_files import AnyMemberFile, MemberFile, PassphraseFile, passphrase, public_key
 from sudare.cli.options import Encoding, HasHeader, table_name
 from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left
 from sudare.consortium.sum_terms import schedule_lines, schedule_values, sums_lines, sums_values
@@ -307,18 +307,14 @@ def check(
         Path | None,
         typer.Option("--kit", metavar="FOLDER", help="A member's kit: warns if its certificates end within 30 days."),
     ] = None,
-    member: Annotated[
-        Path | None,
-        typer.Option(
-            "--member",
-            metavar="FILE",
-            help="A member file: counts also what that member has seen before, whatever the files say.",
-        ),
-    ] = None,
+    member: AnyMemberFile = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Whether all have signed with keys that count. Ends with exit code 92 if not, and with 94 if a key was revoked."""
+    """Whether all have signed with keys that count; with --member also by what that member has seen before, whatever the files say.
+
+    Ends with exit code 92 if not, and with 94 if a key was revoked.
+    """
     from sudare.consortium import Agreement, Member, Statements, differences, signature_status
     from sudare.consortium.agreement.consortium_setup_steps import added, with_statements_of
     from sudare.consortium.agreement.differing_fields import mismatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -22,9 +22,10 @@ PassphraseFile = Annotated[
         help="A file with the key's passphrase. Without it: SUDARE_PASSPHRASE_FILE, SUDARE_PASSPHRASE, or you are asked.",
     ),
 ]
-MemberFile = Annotated[
-    Path, typer.Option("--member", envvar="SUDARE_MEMBER", metavar="FILE", help="This member's own file (TOML).")
-]
+_MEMBER: Final = typer.Option("--member", envvar="SUDARE_MEMBER", metavar="FILE", help="This member's own file (TOML).")
+MemberFile = Annotated[Path, _MEMBER]
+# Where a command does without one.
+AnyMemberFile = Annotated[Path | None, _MEMBER]
 
 
 def passphrase(file: Path | None, question: str, *, new: bool = False) -> bytes:

@@ -28,7 +28,7 @@ from sudare.consortium.agreement.signed_statements import (
 )
 from sudare.consortium.tasks.definitions import Task
 from sudare.errors import AgreementError, AgreementMismatch, KeyRevoked, SudareError
-from sudare.files import SHARED_MODE, changed_by_one, write_document
+from sudare.files import SHARED_MODE, changed_by_one, move_into, write_document
 from sudare.sums.context import RELAY_NAME
 
 _NEXT: Final = ".next"
@@ -318,7 +318,7 @@ def _leave(history: Path, kept: Container[str]) -> None:
         _made(history / _LEFT)
         for each in (path, statements_path(path)):
             if each.exists():
-                each.rename(history / _LEFT / each.name)
+                move_into(history / _LEFT, each)
 
 
 def _nothing_proposed(agreement_path: Path) -> AgreementError:
