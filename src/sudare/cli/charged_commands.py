@@ -97,7 +97,7 @@ class Payment:
 
         A new account is opened by its first charge: what is refused before leaves no account, and no ledger, behind.
         """
-        from sudare.cli.account_opening import AccountToOpen
+        from sudare.cli.account_opened_by_first_charge import AccountToOpen
         from sudare.cli.dry_run import ledger_or_copy
         from sudare.frames import source
         from sudare.privacy import Ledger

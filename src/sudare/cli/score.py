@@ -275,7 +275,7 @@ def _written(found: ScoredRecords, source: _Source, told: _Told, output: Path | 
     if output is not None:
         _write_scores(found, source, told, output)
     if plot is not None:
-        from sudare.report.pattern_plots import timeline
+        from sudare.report.dictionary_charts import timeline
 
         panel = timeline(found.scores, told.threshold, x_label="record", y_label="score (−ln p)", title=source.title)
         draw(panel, file=plot)

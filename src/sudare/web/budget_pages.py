@@ -21,7 +21,7 @@ from sudare.privacy.ledger_chain import Entry, Head
 from sudare.privacy.ledger_export import exported
 from sudare.report.budget_bar import entry_cells
 from sudare.web.account_display import account_view, account_views, shown_source
-from sudare.web.downloads import download
+from sudare.web.download_responses import download
 from sudare.web.page_part import PagePart
 from sudare.web.rendering import NavigationItem
 from sudare.web.signed_in_request import Visit, page

@@ -15,7 +15,7 @@ from sudare.privacy import Release
 from sudare.privacy.release_file import LARGEST_FILE_BYTES
 from sudare.privacy.source_identity import looked_at, overlap
 from sudare.safe_text import escaped_for_terminal
-from sudare.web.downloads import disposition
+from sudare.web.download_responses import disposition
 from sudare.web.page_part import PagePart
 from sudare.web.release_display import (
     ListedFile,

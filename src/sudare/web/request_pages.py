@@ -29,7 +29,7 @@ from sudare.requests.request import Request, Values, Verdict, approval_fault
 from sudare.requests.request_account import check_entered
 from sudare.requests.request_actions import ask, change, decide
 from sudare.requests.steward_settings import RequestSettings
-from sudare.web.downloads import download as saved_as
+from sudare.web.download_responses import download as saved_as
 from sudare.web.page_part import PagePart, Waiting
 from sudare.web.rendering import NavigationItem
 from sudare.web.request_forms import form_fields, values_in

@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection
 from sudare.errors import LedgerError, SudareError
 from sudare.privacy import Ledger
 from sudare.privacy.ledger_chain import Head
-from sudare.web.fair_work_queue import FairTurns
+from sudare.web.fair_turns import FairTurns
 from sudare.web.page_log import PageLog
 from sudare.web.sessions import Session, Sessions
 from sudare.web.settings import PageSettings

@@ -6,7 +6,7 @@ import threading
 
 import anyio
 
-from sudare.web.fair_work_queue import FairTurns
+from sudare.web.fair_turns import FairTurns
 
 
 def test_whoever_comes_from_elsewhere_waits_for_one_of_each_place() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from sudare.report.pattern_plots import dependency_graph, shaded, stacked_shares, timeline
+from sudare.report.dictionary_charts import dependency_graph, shaded, stacked_shares, timeline
 from sudare.report.plots import DAY, NIGHT, Panel, rendered
 
 SHARES = np.array([[0.2, 0.8], [1.0, 0.0]])

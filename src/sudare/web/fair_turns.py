@@ -1,4 +1,4 @@
-"""Turns at work that few can do at once: each place has one at a time, so that nobody waits for all that came from one place."""
+"""Turns at slow work, such as comparing passwords: a few at once, and of each address (`place`) one at a time, so that nobody waits for all that came from one address."""
 
 from __future__ import annotations
 
