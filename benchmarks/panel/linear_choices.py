@@ -6,6 +6,7 @@ The first recipe of each kind is the one that is used (`sudare.linear.score_cali
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -16,12 +17,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from benchmarks.panel import linear_claims
+from benchmarks.panel.norm_bounded_arrays import arrays
 from benchmarks.panel.tuning_and_judging import Half, tables
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
 from sudare.linear.method_choice import METHODS, calibration_signal
 from sudare.linear.method_choice import STATISTICS as STATISTICS_METHOD
 from sudare.linear.score_calibration import CLASSES, NUMBERS, Recipe
 from sudare.linear.sufficient_statistics import RECIPE as STATISTICS
+from sudare.privacy.accounting import gaussian_mu_within
 
 # Constants of sufficient statistics that are compared with those in use, one at a time.
 STATISTICS_TRIED: Final = {
@@ -36,6 +39,19 @@ STATISTICS_TRIED: Final = {
     "product_noise": (0.1, 1.0),
     "no_line": (0.5, 0.9),
 }
+# Arrays of which only the norm of rows is known: what `auto` may take, each with a calibration or as it is.
+ARRAY_EPSILONS: Final = (0.1, 0.3, 1.0, 3.0, 6.0)
+ARRAY_DELTAS: Final = (0.0, 1e-5)
+_AS_IT_IS: Final = type("AsItIs", (PrivateRidge,), {"_calibration": None})
+ARRAY_METHODS: Final = (
+    ("auto", PrivateRidge, "auto"),
+    ("statistics", PrivateRidge, STATISTICS_METHOD),
+    ("mean", PrivateRidge, "mean"),
+    ("objective", PrivateRidge, "objective"),
+    ("descent", PrivateRidge, "descent"),
+    ("objective as it is", _AS_IT_IS, "objective"),
+    ("descent as it is", _AS_IT_IS, "descent"),
+)
 # Large tables are where a calibration could be left out.
 MANY_ROWS: Final = 20_000
 
@@ -205,12 +221,51 @@ def ridge_methods() -> None:
     print({name: round(float(np.mean(each)), 4) for name, each in means.items()})
 
 
+def array_methods(repetitions: int = 4) -> None:
+    """R² of ridge regression on arrays by each method, with a calibration and as it is, one line a case; then means over cases whose public number (n·ε a column, with δ > 0 n·μ) lies between powers of two.
+
+    Means count no case below −1; beside them is how many cases have an R² below −.01, and the lowest.
+    """
+    found: dict[tuple[float, float, str, float], dict[str, list[float]]] = {}
+    for seed, epsilon, delta in itertools.product(range(repetitions), ARRAY_EPSILONS, ARRAY_DELTAS):
+        for array in arrays(seed):
+            rows, width = array.X.shape
+            signal = rows * (gaussian_mu_within(epsilon, delta) if delta > 0 else epsilon / width)
+            scores = found.setdefault((delta, signal, array.name, epsilon), {})
+            options: Any = {"target_bounds": array.target_bounds, "norm_bound": 1.0, "random_state": seed}
+            for name, learner, method in ARRAY_METHODS:
+                if delta > 0 or method != "descent":
+                    model = learner(epsilon, delta, method=method, **options).fit(array.X, array.y)
+                    scores.setdefault(name, []).append(model.score(array.X_test, array.y_test))
+    means = {case: {name: float(np.mean(each)) for name, each in scores.items()} for case, scores in found.items()}
+    for (delta, signal, name, epsilon), each in sorted(means.items(), key=lambda case: case[0]):
+        rounded = {method: round(mean, 3) for method, mean in each.items()}
+        print(f"{signal:9.1f} δ = {delta:g}, ε = {epsilon:g}, {name}: {rounded}")
+    for delta in ARRAY_DELTAS:
+        bands: dict[int, list[dict[str, float]]] = {}
+        for case, each in means.items():
+            if case[0] == delta:
+                bands.setdefault(math.floor(math.log2(case[1])), []).append(each)
+        for band, cases in sorted(bands.items()):
+            print(f"δ = {delta:g}, from {2.0**band:g} on, {len(cases)} cases: {_told_of(cases)}", flush=True)
+
+
+def _told_of(cases: Sequence[dict[str, float]]) -> dict[str, str]:
+    """The mean R² of each method, how many cases are below −.01, and the lowest."""
+    columns = {name: [case[name] for case in cases] for name in cases[0]}
+    return {
+        name: f"{np.mean(np.maximum(each, -1.0)):.3f}, {sum(one < -0.01 for one in each)}, {min(each):.2f}"
+        for name, each in columns.items()
+    }
+
+
 WAYS: Final = {
     "recipes": recipes,
     "methods": methods_and_encodings,
     "needed": with_and_without,
     "statistics": statistics_recipes,
     "ridge": ridge_methods,
+    "arrays": array_methods,
 }
 
 

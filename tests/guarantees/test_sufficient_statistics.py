@@ -198,10 +198,10 @@ def test_directions_cannot_be_told_apart_better_than_claimed(monkeypatch):
 def test_targets_move_their_moments_as_the_proof_says():
     mechanism = mechanism_of()
     row = np.zeros((1, 3))
-    sums = [mechanism.level_sums(Rows.held(row, np.array([[target]]))) for target in np.linspace(-1, 1, 41)]
+    sums = [mechanism.moments.sums(Rows.held(row, np.array([[target]]))) for target in np.linspace(-1, 1, 41)]
     moved = max(float(np.abs(first - second).sum()) for first, second in itertools.combinations(sums, 2))
     assert moved == pytest.approx(2.25, rel=1e-3)
-    assert moved <= 2.25 == mechanism.level_noise.sensitivity
+    assert moved <= 2.25 == mechanism.moments.noise.sensitivity
 
 
 # Planted bugs: each makes some sum move farther than the noise was made for.
@@ -245,7 +245,7 @@ def test_parts_add_up_to_the_budget(kind, epsilon, rows):
     pure = mechanism_of(kind, epsilon, rows=rows)
     spent = exact(pure.level_epsilon) + sum(exact(noise.epsilon) for noise in pure._pure_noise)
     assert 0.999 * exact(epsilon) < spent <= exact(epsilon)
-    assert (pure.cost.epsilon, pure.cost.delta, pure.level_noise.epsilon) == (exact(epsilon), 0, pure.level_epsilon)
+    assert (pure.cost.epsilon, pure.cost.delta, pure.moments.noise.epsilon) == (exact(epsilon), 0, pure.level_epsilon)
     gaussian = mechanism_of(kind, epsilon, 1e-6, rows=rows)
     assert (gaussian.cost.epsilon, gaussian.cost.delta) == (exact(epsilon), exact(1e-6))
     if gaussian.is_pure:
@@ -261,7 +261,9 @@ def test_parts_add_up_to_the_budget(kind, epsilon, rows):
 @pytest.mark.parametrize("kind", LAYOUTS)
 def test_a_person_with_several_rows_gets_noise_for_all_of_them(kind):
     one, three = (mechanism_of(kind, 1.0, rows=999, unit=unit, enough=0.3 * unit) for unit in (1, 3))
-    for noise, larger in zip((one.level_noise, *one._pure_noise), (three.level_noise, *three._pure_noise), strict=True):
+    for noise, larger in zip(
+        (one.moments.noise, *one._pure_noise), (three.moments.noise, *three._pure_noise), strict=True
+    ):
         assert larger.sensitivity == pytest.approx(3 * noise.sensitivity, rel=1e-12)
     one, three = (mechanism_of(kind, 3.0, 1e-2, rows=999, unit=unit) for unit in (1, 3))
     assert three._gaussian.sensitivity == pytest.approx(3 * one._gaussian.sensitivity, rel=1e-12)
@@ -308,7 +310,7 @@ def test_released_parameters_cannot_be_told_apart_better_than_claimed(monkeypatc
 
     assert found(mechanism) <= 1.0
     unpaid = mechanism_of("array", 1.0)
-    monkeypatch.setitem(unpaid.__dict__, "level_noise", Laplace(2.25, 40.0, 2, integer_grid=4.0**-unpaid._bits))
+    monkeypatch.setitem(unpaid.__dict__, "moments", replace(unpaid.moments, epsilon=40.0))
     assert found(unpaid) > 1.0
 
 

@@ -16,9 +16,8 @@ from sudare.array_types import Floats
 from sudare.linear.linear_model import PrivateLinearModel
 from sudare.linear.losses import CappedSquares, Logistic, Loss, SmoothedHinge
 from sudare.linear.mechanism import Facts
-from sudare.linear.method_choice import METHODS, STATISTICS, MethodName
+from sudare.linear.method_choice import METHODS, STATISTICS, MethodName, chosen_ridge_method
 from sudare.linear.score_calibration import CLASSES, NUMBERS
-from sudare.linear.sufficient_statistics import MOST_COLUMNS
 from sudare.linear.targets import (
     WHOLE,
     ClassTarget,
@@ -193,9 +192,8 @@ class PrivateRidge(NumberTarget, PrivateLinearModel):
     def _chosen_method(
         self, facts: Facts, epsilon: float, delta: float, is_calibrated: bool, is_binned: bool
     ) -> MethodName:
-        # Steps that see some of the rows are descent's.
-        if self.sampling_rate is None and facts.width <= MOST_COLUMNS:
-            return STATISTICS
+        if self.sampling_rate is None:
+            return chosen_ridge_method(facts, epsilon, delta, is_calibrated)
         return super()._chosen_method(facts, epsilon, delta, is_calibrated, False)
 
     def _loss(self) -> Loss:

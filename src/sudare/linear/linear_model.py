@@ -27,6 +27,8 @@ from sudare.frames.row_spool import Spool
 from sudare.frames.rows import Arrays, Rows
 from sudare.frames.sources import by_batches, in_memory, is_in_memory
 from sudare.frames.spark_sums import is_spark
+from sudare.linear.centred_descent import CentredDescent, budget_parts
+from sudare.linear.descent import GradientDescent
 from sudare.linear.losses import Loss
 from sudare.linear.mechanism import Facts, LinearMechanism
 from sudare.linear.method_choice import (
@@ -314,8 +316,9 @@ class PrivateLinearModel(PrivateEstimator):
                 'method="statistics" learns a direction of classes, and there is no column for a level.',
                 "Use fit_intercept=True, or another method.",
             )
-        if self.method_ == STATISTICS and not facts.loss.one_sided:
-            return self._planned(SufficientStatistics(facts, layout, epsilon, delta, self._statistics), rows, declared)
+        located = None if facts.loss.one_sided else self._located_mechanism(facts, layout, epsilon, recipe is not None)
+        if located is not None:
+            return self._planned(located, rows, declared)
         parts = None
         if recipe is not None:
             is_gaussian = self.method_ != "objective" and self.sampling_rate in (None, 1)
@@ -323,14 +326,29 @@ class PrivateLinearModel(PrivateEstimator):
         promise = (epsilon, delta) if parts is None else (parts.epsilon, parts.delta)
         if self.regularization is None:
             facts = replace(facts, penalty=public_penalty(self.method_, facts, *promise))
-        sampling_rate = 1.0 if self.sampling_rate is None else float(self.sampling_rate)
         if self.method_ == STATISTICS:
             mechanism: LinearMechanism = SufficientStatistics(facts, layout, *promise, self._statistics)
         else:
-            mechanism = planned(self.method_, facts, *promise, sampling_rate, recipe is not None)
+            mechanism = planned(self.method_, facts, *promise, self._sampling_rate(), recipe is not None)
         if parts is not None and recipe is not None:
             mechanism = CalibratedMechanism(mechanism, layout, parts, epsilon, delta, recipe)
         return self._planned(mechanism, rows, declared)
+
+    def _located_mechanism(
+        self, facts: Facts, layout: RowLayout, epsilon: float, has_level: bool
+    ) -> LinearMechanism | None:
+        """A mechanism of numbers that finds out itself where they lie; None where the method has none."""
+        delta = float(self.delta)
+        if self.method_ == STATISTICS:
+            return SufficientStatistics(facts, layout, epsilon, delta, self._statistics)
+        if self.method_ != "descent" or not has_level or delta == 0:
+            return None
+        level, rest = budget_parts(epsilon, facts.rows / facts.rows_per_unit)
+        descent = cast(GradientDescent, planned("descent", facts, rest, delta, self._sampling_rate()))
+        return CentredDescent(descent, layout, level, epsilon, delta)
+
+    def _sampling_rate(self) -> float:
+        return 1.0 if self.sampling_rate is None else float(self.sampling_rate)
 
     def _planned(self, mechanism: LinearMechanism, rows: int, declared: Schema) -> Plan[LinearMechanism]:
         """The plan of a fit with a mechanism; keeps what is public about it."""

@@ -29,6 +29,11 @@ _CENTRED_MEAN_BELOW: Final = 120.0
 # δ > 0 of rows times μ over the root of the columns. With fewer rows noise leaves nothing of that; with many it costs more that a line is taken for log-odds.
 _PURE_STATISTICS: Final = (45.0, 200.0)
 _GAUSSIAN_STATISTICS: Final = (20.0, 400.0)
+# Numbers as targets of arrays, of which only the norm of rows is known, which is most often far above that of most rows: from so many rows times μ over the root of the columns on descent, whose clipped gradients do not
+# depend on that norm so much; with δ = 0 from so many rows times ε a column on the mean message, then the objective, which needs no calibration there (`linear_choices arrays`).
+_ARRAY_DESCENT_FROM: Final = 15.0
+_ARRAY_MEAN_FROM: Final = 40.0
+_ARRAY_OBJECTIVE_FROM: Final = 720.0
 # More parameters take too long.
 _MOST_STATISTICS: Final = 1024
 # From so many rows times ε a column on, an objective's own probabilities are as good as calibrated ones on all tuning tables (`linear_choices needed`).
@@ -52,12 +57,27 @@ def chosen_method(
     return "mean" if signal < (calibrated_below if is_calibrated else _MEAN_BELOW) else "objective"
 
 
+def chosen_ridge_method(facts: Facts, epsilon: float, delta: float, is_calibrated: bool) -> MethodName:
+    """Sufficient statistics, up to as many columns as they take; of arrays with an intercept only where rows are few, else what is not led by the largest norm of a row."""
+    if facts.width > _MOST_STATISTICS:
+        return chosen_method(facts, epsilon, delta, is_calibrated)
+    if facts.entry_bounds or not is_calibrated:
+        return STATISTICS
+    signal = calibration_signal(facts.rows / facts.rows_per_unit, facts.width, epsilon, delta)
+    if delta > 0:
+        return "descent" if signal >= _ARRAY_DESCENT_FROM else STATISTICS
+    if signal >= _ARRAY_OBJECTIVE_FROM:
+        return "objective"
+    return "mean" if signal >= _ARRAY_MEAN_FROM else STATISTICS
+
+
 def needs_calibration(method: MethodName, facts: Facts, epsilon: float, delta: float) -> bool:
-    """Whether scores have to be given their level and slope: all but those of a perturbed logistic objective in which noise is small, which have them."""
-    if method != "objective" or delta > 0 or not facts.loss.one_sided:
+    """Whether scores have to be given their level and slope: all but those of a perturbed objective in which noise is small, logistic or of an array, which have them."""
+    if method != "objective" or delta > 0 or (not facts.loss.one_sided and facts.entry_bounds):
         return True
     rows, columns = facts.rows / facts.rows_per_unit, facts.width * facts.outputs
-    return calibration_signal(rows, columns, epsilon, delta) < _CALIBRATED_BELOW
+    enough = _CALIBRATED_BELOW if facts.loss.one_sided else _ARRAY_OBJECTIVE_FROM
+    return calibration_signal(rows, columns, epsilon, delta) < enough
 
 
 def calibration_signal(rows: float, columns: int, epsilon: float, delta: float) -> float:

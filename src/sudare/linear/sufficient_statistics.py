@@ -27,7 +27,8 @@ from sudare.linear.noisy_moment_regression import (
     prior_covariances,
 )
 from sudare.linear.rows import RowLayout
-from sudare.linear.score_calibration import Line, expected_shares, with_line
+from sudare.linear.score_calibration import Line, with_line
+from sudare.linear.target_moments import TargetMoments
 from sudare.privacy.accounting import (
     Cost,
     approximate_cost,
@@ -241,10 +242,9 @@ class SufficientStatistics(LinearMechanism):
         return self.facts.loss.one_sided
 
     @cached_property
-    def level_noise(self) -> Laplace:
-        """A replaced target moves (Σy, Σy²) by at most 9/4 in the sum of absolute values."""
-        largest = rounded_up(Fraction(9, 4) * self.facts.rows_per_unit)
-        return Laplace(largest, self.level_epsilon, 2, integer_grid=4.0**-self._bits)
+    def moments(self) -> TargetMoments:
+        """The release that tells where targets lie."""
+        return TargetMoments(self.facts.rows, self.facts.rows_per_unit, self.level_epsilon, self._bits)
 
     @cached_property
     def _target_weight(self) -> float:
@@ -376,14 +376,6 @@ class SufficientStatistics(LinearMechanism):
 
     # Sums
 
-    def level_sums(self, rows: Rows) -> Floats:
-        """Σy and Σy², exact, of targets rounded towards zero."""
-        return np.asarray(rows.total(self._level_block))
-
-    def _level_block(self, matrix: NDArray[Any], targets: Floats) -> Floats:
-        whole = np.trunc(targets[:, 0] * 2.0**self._bits)
-        return np.array([whole.sum() * 2.0**-self._bits, (whole**2).sum() * 4.0**-self._bits])
-
     def sums(
         self, rows: Rows, level: float, half_width: float, as_they_are: bool = False
     ) -> tuple[Floats, Floats, Floats]:
@@ -443,15 +435,11 @@ class SufficientStatistics(LinearMechanism):
 
     def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
         """Parameters of targets in [−1, 1]."""
-        count, has_level = self.facts.rows, self.layout.has_constant
-        mean, square = self.level_noise.apply(self.level_sums(rows), source) / count
-        deviation = math.sqrt(self.level_noise.variance) / count
-        level = float(2 * expected_shares(np.array([(mean + 1) / 2]), deviation / 2)[0] - 1) if has_level else 0.0
-        variance = float(np.clip(square - level**2, 0.0, 1.0))
-        doubtful = variance + deviation * (1 + 2 * abs(level))
-        half_width = min(1 + abs(level), self._widths * math.sqrt(doubtful))
+        has_level = self.layout.has_constant
+        located = self.moments.located(rows, source, has_level)
+        level, half_width = located.level, located.half_width(self._widths)
         (moments,) = self.noisy_moments(rows, source, level, half_width)
-        found = half_width * self._coefficients(moments, min(1.0, doubtful / half_width**2))
+        found = half_width * self._coefficients(moments, min(1.0, located.variance / half_width**2))
         parameters = np.zeros((1, self.facts.width))
         parameters[0, : self.layout.features] = found / self.units
         if has_level:
