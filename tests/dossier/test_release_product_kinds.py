@@ -25,7 +25,7 @@ def test_proofs_tests_and_audits_exist() -> None:
 def test_the_proof_is_that_of_the_method() -> None:
     assert proofs_of("PrivateRidge", {"method": "descent", "person": {"most_rows": 2}}) == (
         "descent",
-        "score_calibration",
+        "sufficient_statistics",
         "persons",
         "accounting",
     )

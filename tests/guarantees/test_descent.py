@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sudare.audit import distinguish, distinguish_gaussian
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import Rows
 from sudare.linear import descent
+from sudare.linear.centred_descent import CentredDescent, LocatedSquares, budget_parts
 from sudare.linear.descent import (
     GradientDescent,
     Recipe,
@@ -23,8 +25,9 @@ from sudare.linear.descent import (
 )
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
 from sudare.linear.mechanism import Facts
-from sudare.linear.rows import bounded_rows
-from sudare.privacy.accounting import gaussian_epsilon
+from sudare.linear.rows import array_layout, bounded_rows
+from sudare.linear.target_moments import Located
+from sudare.privacy.accounting import exact, gaussian_epsilon, gaussian_mu_within, mu_of_pure
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SeededNoise, SystemNoise
 
@@ -36,7 +39,7 @@ def _method(rows=20, width=3, clip=0.5, steps=5, outputs=1, loss=None, **recipe)
 
 @given(
     st.integers(0, 10**6),
-    st.sampled_from([Logistic(), SmoothedHinge(0.5), CappedSquares(1.0)]),
+    st.sampled_from([Logistic(), SmoothedHinge(0.5), CappedSquares(1.0), LocatedSquares(1.0, -0.9, 0.01)]),
     st.floats(0.01, 2),
     st.integers(1, 3),
 )
@@ -224,3 +227,60 @@ def test_sampled_descent_runs_and_refuses_persons():
     assert np.all(np.isfinite(fitted))
     with pytest.raises(InvalidParameter, match="persons"):
         GradientDescent(Facts(50, 2, 1.0, Logistic(), 0.0, rows_per_unit=2), 1.0, 1e-5, recipe)
+
+
+# Numbers about where they lie: the moments of the target, then descent.
+
+
+def _centred(rows=1, epsilon=1.0, delta=1e-3, unit=1, **recipe):
+    layout = array_layout(2, 1.0, True)
+    facts = Facts(rows, layout.width, layout.joint_norm, CappedSquares(1.0), 0.0, rows_per_unit=unit)
+    level, rest = budget_parts(epsilon, rows / unit)
+    # Steps so short that the level is seen.
+    made = Recipe(2, 0.5, 2.0**-10, **recipe)
+    return CentredDescent(GradientDescent(facts, rest, delta, made), layout, level, epsilon, delta)
+
+
+@pytest.mark.parametrize("rows", [1, 50, 100_000])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
+def test_moments_and_descent_share_the_budget(rows, epsilon):
+    mechanism = _centred(rows, epsilon, 1e-6)
+    parts = exact(mechanism.moments.noise.epsilon), exact(mechanism.descent.epsilon)
+    assert 0.999 * exact(epsilon) < sum(parts) <= exact(epsilon)
+    assert (mechanism.cost.epsilon, mechanism.cost.delta) == (exact(epsilon), exact(1e-6))
+    assert mechanism.descent.delta == 1e-6
+    squares = mu_of_pure(parts[0]) ** 2 + gaussian_mu_within(mechanism.descent.epsilon, 1e-6) ** 2
+    assert mechanism.cost.mu == pytest.approx(math.sqrt(squares), rel=1e-9)
+    assert mechanism.cost.mu**2 >= squares * (1 - 1e-12)
+
+
+def test_a_person_has_moments_of_all_rows():
+    one, three = _centred(30), _centred(30, unit=3)
+    # The parts are of n divided by the rows of a person; at n·ε of 30 both are the largest share.
+    assert one.level_epsilon == three.level_epsilon
+    assert three.moments.noise.sensitivity == pytest.approx(3 * one.moments.noise.sensitivity)
+    assert three.descent._deviation == pytest.approx(3 * one.descent._deviation)
+
+
+@pytest.mark.parametrize("located", [Located(0.0, 1.0), Located(-0.999, 1e-6), Located(0.7, 0.3)])
+def test_noise_does_not_depend_on_where_targets_lie(located):
+    mechanism = _centred(40)
+    about = mechanism._about(located)
+    assert about.facts.loss != mechanism.facts.loss
+    for name in ("_deviation", "_steps_of", "_noise_grid", "cost", "grid", "recipe"):
+        assert getattr(about, name) == getattr(mechanism.descent, name)
+
+
+def test_centred_descent_cannot_be_told_apart_better_than_claimed(monkeypatch):
+    """One target from one end to the other; against a twin whose moments are not paid for. False alarms: one in a million at most (`distinguish`)."""
+    pair, source = (np.array([[1.0, 0.0, 0.5, 1.0]]), np.array([[1.0, 0.0, 0.5, -1.0]])), SystemNoise()
+
+    def found(mechanism):
+        return distinguish(
+            lambda values: mechanism.apply(values, source), pair, Guarantee(1.0, 1e-3), 300
+        ).epsilon_lower_bound
+
+    mechanism = _centred()
+    assert found(mechanism) <= 1.0
+    monkeypatch.setitem(mechanism.__dict__, "moments", replace(mechanism.moments, epsilon=40.0))
+    assert found(mechanism) > 1.0

@@ -79,7 +79,8 @@ def test_correlated_columns_are_told_apart():
     X = random.uniform(-0.4, 0.4, (20_000, 2))
     X[:, 1] = 0.9 * X[:, 0] + 0.1 * X[:, 1]
     for delta in (0.0, 1e-6):
-        model = PrivateRidge(20.0, delta, norm_bound=0.6, target_bounds=(-1, 1), random_state=0)
+        options = {"norm_bound": 0.6, "target_bounds": (-1, 1), "method": "statistics", "random_state": 0}
+        model = PrivateRidge(20.0, delta, **options)
         model.fit(X, 2 * X[:, 0] - 1.5 * X[:, 1])
         np.testing.assert_allclose(model.coef_, [2.0, -1.5], atol=0.4)
 

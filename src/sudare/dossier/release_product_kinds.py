@@ -134,8 +134,11 @@ def proofs_of(learner: str, parameters: Mapping[str, Any]) -> tuple[str, ...]:
     """The proofs behind a release with these parameters, the mechanism's own first."""
     method = str(parameters.get("method"))
     found = list(_METHOD_PROOFS.get(method, ()))
-    # Sufficient statistics of a number give the level themselves.
-    found += PRODUCTS[learner].proofs if (learner, method) != ("PrivateRidge", "statistics") else ()
+    # Sufficient statistics and descent of a number find out themselves where it lies.
+    if learner != "PrivateRidge" or method not in ("statistics", "descent"):
+        found += PRODUCTS[learner].proofs
+    elif method == "descent":
+        found.append("sufficient_statistics")
     if noise := _NOISE_PROOFS.get(str(parameters.get("noise"))):
         found.append(noise)
     elif "statistics" in found:

@@ -160,7 +160,7 @@ class PrivateRidge(NumberTarget, PrivateLinearModel):
     """ε-DP or (ε, δ)-DP ridge regression of bounded targets, replace-one rows. Proofs: sufficient_statistics.md, and those of PrivateLogisticRegression.
 
     Targets are clipped to the public `target_bounds` (or those of the schema's target) and scaled to [−1, 1]. `method` is "statistics" (noisy sums of
-    products, up to 1,024 encoded columns; what "auto" takes), or one of PrivateLogisticRegression's, for which the squared loss goes on as a line beyond residuals of `residual_cap`
+    products, up to 1,024 encoded columns; what "auto" takes with a schema, and of arrays where noise is loud), or one of PrivateLogisticRegression's, for which the squared loss goes on as a line beyond residuals of `residual_cap`
     half-ranges, so that one row's pull is bounded. Other parameters are those of PrivateLogisticRegression.
     """
 
