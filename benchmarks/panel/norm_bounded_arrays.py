@@ -1,6 +1,6 @@
 """Arrays of which only the norm of rows is known, for choosing rules of `PrivateRidge`: tuning tables without their schema, and generated ones. None is for judging.
 
-Tables are encoded as the schema says, divided by its bound on the norm; of Adult's also ages, from other columns. Generated rows are normal with correlated columns, divided by the largest norm, as studies do it.
+Tables are encoded as the schema says, divided by its bound on the norm. Generated rows are normal with correlated columns, divided by the largest norm, as studies do it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def arrays(seed: int) -> Iterator[NormBoundedArray]:
         matrix, targets, bounds = _encoded(table)
         for rows in ROWS:
             if rows == ROWS[0] or 2 * len(matrix) > 3 * rows:
-                yield _dealt(f"{table.name}", matrix, targets, bounds, rows, seed)
+                yield _dealt(table.name, matrix, targets, bounds, rows, seed)
     for shape in GENERATED:
         for rows in ROWS:
             yield _dealt(*_generated(*shape), rows, seed)

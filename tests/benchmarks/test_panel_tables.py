@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.panel import tuning_and_judging
+from benchmarks.panel import norm_bounded_arrays, tuning_and_judging
 from benchmarks.panel.number_columns import COLUMNS, PanelColumn
 from benchmarks.panel.table_definition import PanelTable
 from sudare.schema import Category, Label, Number
@@ -51,3 +51,14 @@ def test_records_are_the_same_for_a_repetition_and_within_bounds(column: PanelCo
     assert not np.array_equal(records, column.records(500, repetition=1))
     assert column.number.low <= records.min() < records.max() <= column.number.high
     assert not column.number.whole or np.array_equal(records, np.round(records))
+
+
+def test_arrays_for_tuning_are_within_their_norm_and_bounds(monkeypatch) -> None:
+    tuned = tuning_and_judging.tables("tuning", "number")
+    monkeypatch.setattr(norm_bounded_arrays, "tables", lambda *half: {("tuning", "number"): tuned[:1]}[half])
+    found = list(norm_bounded_arrays.arrays(0))
+    assert len({array.name for array in found}) == len(found) >= 15
+    for array in found:
+        for X, y in ((array.X, array.y), (array.X_test, array.y_test)):
+            assert 0.2 < np.linalg.norm(X, axis=1).max() <= 1 + 1e-12
+            assert array.target_bounds[0] <= y.min() < y.max() <= array.target_bounds[1]

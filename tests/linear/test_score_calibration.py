@@ -167,4 +167,8 @@ def test_an_objective_in_which_noise_is_small_keeps_its_own_probabilities():
     assert needs_calibration("objective", replace(facts_of(1200), rows_per_unit=2), 1.0, 0.0)
     assert needs_calibration("objective", facts_of(10**6), 1.0, 1e-6)
     assert needs_calibration("descent", facts_of(10**6), 1.0, 1e-6)
-    assert needs_calibration("objective", replace(facts_of(10**6), loss=CappedSquares(1.0)), 1.0, 0.0)
+    # Numbers: of arrays, of which no bounds of columns are known.
+    numbers = replace(facts_of(7200), loss=CappedSquares(1.0))
+    assert not needs_calibration("objective", numbers, 1.0, 0.0)
+    assert needs_calibration("objective", replace(numbers, rows=7199), 1.0, 0.0)
+    assert needs_calibration("objective", replace(numbers, rows=10**6, entry_bounds=(1.0,) * 10), 1.0, 0.0)
