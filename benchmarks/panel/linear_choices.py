@@ -20,11 +20,11 @@ from benchmarks.panel import linear_claims
 from benchmarks.panel.norm_bounded_arrays import arrays
 from benchmarks.panel.tuning_and_judging import Half, tables
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
+from sudare.linear.centred_descent import RECIPE as CENTRED
 from sudare.linear.method_choice import METHODS, calibration_signal
 from sudare.linear.method_choice import STATISTICS as STATISTICS_METHOD
 from sudare.linear.score_calibration import CLASSES, NUMBERS, Recipe
 from sudare.linear.sufficient_statistics import RECIPE as STATISTICS
-from sudare.privacy.accounting import gaussian_mu_within
 
 # Constants of sufficient statistics that are compared with those in use, one at a time.
 STATISTICS_TRIED: Final = {
@@ -52,6 +52,8 @@ ARRAY_METHODS: Final = (
     ("objective as it is", _AS_IT_IS, "objective"),
     ("descent as it is", _AS_IT_IS, "descent"),
 )
+CENTRED_TRIED: Final = {"level_share": (0.1, 0.5), "enough": (20.0, 100.0), "widths": (1.0, 2.0, 3.0)}
+ARRAY_BANDS: Final = (0.0, 8.0, 15.0, 25.0, 40.0, 64.0, 128.0, 256.0, 512.0, 720.0, 1024.0, 2048.0, math.inf)
 # Large tables are where a calibration could be left out.
 MANY_ROWS: Final = 20_000
 
@@ -221,19 +223,37 @@ def ridge_methods() -> None:
     print({name: round(float(np.mean(each)), 4) for name, each in means.items()})
 
 
-def array_methods(repetitions: int = 4) -> None:
-    """R² of ridge regression on arrays by each method, with a calibration and as it is, one line a case; then means over cases whose public number (n·ε a column, with δ > 0 n·μ) lies between powers of two.
+def array_methods() -> None:
+    """R² of ridge regression on arrays by each method, with a calibration and as it is."""
+    _compared_on_arrays(ARRAY_METHODS, ARRAY_DELTAS)
+
+
+def centred_recipes() -> None:
+    """R² of descent on targets about where they lie, with other constants than those in use, one at a time, on arrays."""
+    tried = {"used": CENTRED}
+    for constant, values in CENTRED_TRIED.items():
+        tried |= {f"{constant} = {value:g}": replace(CENTRED, **{constant: value}) for value in values}
+    learners = [
+        (name, type("Tried", (PrivateRidge,), {"_centred": recipe}), "descent") for name, recipe in tried.items()
+    ]
+    _compared_on_arrays(learners, ARRAY_DELTAS[1:])
+
+
+def _compared_on_arrays(
+    learners: Sequence[tuple[str, Any, str]], deltas: Sequence[float], repetitions: int = 4
+) -> None:
+    """One line a case, smallest public numbers first (`calibration_signal`); then means over cases whose number is in the same band.
 
     Means count no case below −1; beside them is how many cases have an R² below −.01, and the lowest.
     """
     found: dict[tuple[float, float, str, float], dict[str, list[float]]] = {}
-    for seed, epsilon, delta in itertools.product(range(repetitions), ARRAY_EPSILONS, ARRAY_DELTAS):
+    for seed, epsilon, delta in itertools.product(range(repetitions), ARRAY_EPSILONS, deltas):
         for array in arrays(seed):
             rows, width = array.X.shape
-            signal = rows * (gaussian_mu_within(epsilon, delta) if delta > 0 else epsilon / width)
+            signal = calibration_signal(rows, width + 1, epsilon, delta)
             scores = found.setdefault((delta, signal, array.name, epsilon), {})
             options: Any = {"target_bounds": array.target_bounds, "norm_bound": 1.0, "random_state": seed}
-            for name, learner, method in ARRAY_METHODS:
+            for name, learner, method in learners:
                 if delta > 0 or method != "descent":
                     model = learner(epsilon, delta, method=method, **options).fit(array.X, array.y)
                     scores.setdefault(name, []).append(model.score(array.X_test, array.y_test))
@@ -241,13 +261,11 @@ def array_methods(repetitions: int = 4) -> None:
     for (delta, signal, name, epsilon), each in sorted(means.items(), key=lambda case: case[0]):
         rounded = {method: round(mean, 3) for method, mean in each.items()}
         print(f"{signal:9.1f} δ = {delta:g}, ε = {epsilon:g}, {name}: {rounded}")
-    for delta in ARRAY_DELTAS:
-        bands: dict[int, list[dict[str, float]]] = {}
-        for case, each in means.items():
-            if case[0] == delta:
-                bands.setdefault(math.floor(math.log2(case[1])), []).append(each)
-        for band, cases in sorted(bands.items()):
-            print(f"δ = {delta:g}, from {2.0**band:g} on, {len(cases)} cases: {_told_of(cases)}", flush=True)
+    for delta in deltas:
+        for low, high in (*itertools.pairwise(ARRAY_BANDS), (0.0, math.inf)):
+            cases = [each for case, each in means.items() if case[0] == delta and low <= case[1] < high]
+            if cases:
+                print(f"δ = {delta:g}, from {low:g} to {high:g}, {len(cases)} cases: {_told_of(cases)}", flush=True)
 
 
 def _told_of(cases: Sequence[dict[str, float]]) -> dict[str, str]:
@@ -266,6 +284,7 @@ WAYS: Final = {
     "statistics": statistics_recipes,
     "ridge": ridge_methods,
     "arrays": array_methods,
+    "centred": centred_recipes,
 }
 
 

@@ -31,13 +31,23 @@ from sudare.privacy.accounting import (
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release_content import on_grid
 
-# The part of ε for the moments of the target, and n·ε of which it is never more (`python -m benchmarks.panel.linear_choices arrays`).
-_LEVEL_SHARE: Final = 0.3
-_LEVEL_ENOUGH: Final = 40.0
-# At how many standard deviations from their mean targets are clipped.
-_WIDTHS: Final = 1.5
 _SUM_BITS: Final = 51
 _MOST_BITS: Final = 20
+
+
+@dataclass(frozen=True)
+class CentredRecipe:
+    """Public constants, found on arrays of the panel's tuning half (`python -m benchmarks.panel.linear_choices centred`).
+
+    The moments of the target get `level_share` of ε at most, and no more than gives n·ε of `enough`; targets are clipped at `widths` standard deviations from their mean.
+    """
+
+    level_share: float = 0.3
+    enough: float = 40.0
+    widths: float = 1.5
+
+
+RECIPE: Final = CentredRecipe()
 
 
 @dataclass(frozen=True)
@@ -63,9 +73,9 @@ class LocatedSquares(CappedSquares):
         return super().curvature(scores, self._located(targets))
 
 
-def budget_parts(epsilon: float, rows: float) -> tuple[float, float]:
+def budget_parts(epsilon: float, rows: float, recipe: CentredRecipe = RECIPE) -> tuple[float, float]:
     """ε of the moments of the target and of the descent, for so many rows (divided by those of a person)."""
-    level = decimal_down(exact(epsilon) * exact(min(_LEVEL_SHARE, _LEVEL_ENOUGH / (rows * epsilon))))
+    level = decimal_down(exact(epsilon) * exact(min(recipe.level_share, recipe.enough / (rows * epsilon))))
     return level, decimal_down(exact(epsilon) - exact(level))
 
 
@@ -81,6 +91,7 @@ class CentredDescent(LinearMechanism):
     level_epsilon: float
     epsilon: float
     delta: float
+    recipe: CentredRecipe = RECIPE
 
     def __post_init__(self) -> None:
         _ = self.cost, self.moments.noise
@@ -119,12 +130,12 @@ class CentredDescent(LinearMechanism):
     def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
         """Parameters of targets in [−1, 1]."""
         found = self.moments.located(rows, source)
-        parameters = found.half_width(_WIDTHS) * self._about(found).fitted(rows, source)
+        parameters = found.half_width(self.recipe.widths) * self._about(found).fitted(rows, source)
         line = Line(np.array([found.level]), np.ones(1))
         return on_grid(with_line(parameters, line, self.layout), self.grid)
 
     def _about(self, found: Located) -> GradientDescent:
         """The descent on targets about a released level: of another loss with the same bounds, so with the same noise."""
         cap = self.facts.loss.largest_slope
-        loss = LocatedSquares(cap, found.level, found.half_width(_WIDTHS))
+        loss = LocatedSquares(cap, found.level, found.half_width(self.recipe.widths))
         return replace(self.descent, facts=replace(self.facts, loss=loss))

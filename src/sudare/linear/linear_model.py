@@ -27,7 +27,8 @@ from sudare.frames.row_spool import Spool
 from sudare.frames.rows import Arrays, Rows
 from sudare.frames.sources import by_batches, in_memory, is_in_memory
 from sudare.frames.spark_sums import is_spark
-from sudare.linear.centred_descent import CentredDescent, budget_parts
+from sudare.linear.centred_descent import RECIPE as CENTRED_RECIPE
+from sudare.linear.centred_descent import CentredDescent, CentredRecipe, budget_parts
 from sudare.linear.descent import GradientDescent
 from sudare.linear.losses import Loss
 from sudare.linear.mechanism import Facts, LinearMechanism
@@ -83,6 +84,8 @@ class PrivateLinearModel(PrivateEstimator):
     _calibration: ClassVar[Recipe | None] = None
     # The same of sufficient statistics, for learners that have this method.
     _statistics: ClassVar[StatisticsRecipe] = STATISTICS_RECIPE
+    # The same of descent on numbers.
+    _centred: ClassVar[CentredRecipe] = CENTRED_RECIPE
 
     bounds = None
     encoding: Literal["auto", "binned", "centred", "scaled"]  # type: ignore[assignment]
@@ -343,9 +346,9 @@ class PrivateLinearModel(PrivateEstimator):
             return SufficientStatistics(facts, layout, epsilon, delta, self._statistics)
         if self.method_ != "descent" or not has_level or delta == 0:
             return None
-        level, rest = budget_parts(epsilon, facts.rows / facts.rows_per_unit)
+        level, rest = budget_parts(epsilon, facts.rows / facts.rows_per_unit, self._centred)
         descent = cast(GradientDescent, planned("descent", facts, rest, delta, self._sampling_rate()))
-        return CentredDescent(descent, layout, level, epsilon, delta)
+        return CentredDescent(descent, layout, level, epsilon, delta, self._centred)
 
     def _sampling_rate(self) -> float:
         return 1.0 if self.sampling_rate is None else float(self.sampling_rate)
