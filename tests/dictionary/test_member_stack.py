@@ -131,6 +131,12 @@ def test_clusters_are_numbered_without_gaps(count):
     assert labels.max() < max(count, 1)
 
 
+@pytest.mark.filterwarnings("error")
+def test_equal_records_are_not_cut_where_their_mean_is_rounded():
+    labels = clusters(np.array([[0.1], [0.1], [0.1], [1.0], [2.0], [3.0]]), 6)
+    assert len(np.unique(labels[:3])) == 1
+
+
 def test_nobody_else_sees_own_patterns_and_their_member_is_not_alarmed():
     random = np.random.default_rng(0)
     tables = chapter_truth(members=4).records(random, 150)

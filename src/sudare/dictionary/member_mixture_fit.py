@@ -122,6 +122,8 @@ def clusters(Z: Floats, count: int) -> NDArray[np.intp]:
         widest = int(np.argmax(widths))
         centred = parts[widest] - parts[widest].mean(axis=0)
         along = centred @ np.linalg.eigh(centred.T @ centred)[1][:, -1]
+        if not 0 < np.count_nonzero(along > 0) < len(along):
+            break  # equal records, whose mean is rounded to one side of them all
         labels[np.flatnonzero(labels == widest)[along > 0]] = new
     labels = np.unique(labels, return_inverse=True)[1]
     for _ in range(_LLOYD_STEPS):
