@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Literal
 
@@ -215,10 +215,13 @@ def parsed_request(text: str | bytes, identity: str) -> Request:
         values["decisions"] = tuple(Decision(**each) for each in values["decisions"])
         values["outcome"] = None if values["outcome"] is None else Outcome(**values["outcome"])
         request = Request(**values)
-        _check_texts(request, *request.versions, *request.decisions)
+        _check_fields(request, *request.versions, *request.decisions)
+        _check_fields(*(each for version in request.versions for each in version.expected))
+        if request.outcome is not None:
+            _check_fields(request.outcome)
         Guarantee.from_dict(request.newest.guarantee)
         Cost.from_dict(request.newest.cost)
-        is_request = request.state in _STATES and request.identity == identity and request.versions != ()
+        is_request = request.identity == identity and request.versions != ()
     except (NotParsed, ValueError, KeyError, TypeError, AttributeError, IndexError):
         is_request = False
     if not is_request:
@@ -226,14 +229,35 @@ def parsed_request(text: str | bytes, identity: str) -> Request:
     return request
 
 
-def _check_texts(*parts: Request | Version | Decision) -> None:
-    """Raise ValueError where a field that holds a text holds something else, or a kind is none that can be asked for."""
+def _check_fields(*parts: Request | Version | ExpectedError | Decision | Outcome) -> None:
+    """Raise ValueError where a field holds a value of another type than its own, or a kind is none that can be asked for."""
     for part in parts:
-        texts = [getattr(part, each.name) for each in fields(part) if each.type == "str"]
-        if not all(isinstance(text, str) for text in texts):
+        if not all(_FITS[each.type](getattr(part, each.name)) for each in fields(part) if each.type in _FITS):
             raise ValueError
         if isinstance(part, Version) and part.kind not in KINDS:
             raise ValueError
+
+
+def _is_amount(value: object) -> bool:
+    return type(value) in (int, float) and value >= 0  # type: ignore[operator]
+
+
+def _are_values(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in value.values()
+    )
+
+
+# By the type that a field is declared with; fields of other types are checked by whoever parses them.
+_FITS: Final[Mapping[Any, Callable[[Any], bool]]] = {
+    "str": lambda value: isinstance(value, str),
+    "int": lambda value: type(value) is int and value >= 1,
+    "float": _is_amount,
+    "float | None": lambda value: value is None or _is_amount(value),
+    "Verdict": lambda value: value in ("approved", "denied"),
+    "State": lambda value: value in _STATES,
+    "Values": _are_values,
+}
 
 
 def _parsed_version(values: dict[str, Any]) -> Version:
