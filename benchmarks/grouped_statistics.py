@@ -4,8 +4,8 @@
 
 Needs Adult (SUDARE_DATA). All at ε = 1. Errors: mean absolute distance to the exact number, over groups and repeats; of counts in rows, of others in thousandths of the declared range. OpenDP splits ε evenly over what a query asks
 for, and looks for quantiles of whole numbers among these, of others among points of one distance; these are moved by a part of it from repeat to repeat, because how near one happens to lie to the exact quantile is luck. Sums are taken of the column as it is and, as somebody who knows would, of the column less the middle
-of its range. For a single quantile OpenDP is given only those of its points that it would not pass over all but once in 10¹⁷ times, so that it can answer a hundred times. Neither peer has intervals. A run with the usual number of repeats is written to benchmarks/grouped_statistics.json and to the page
-docs/statistics.md; with --quantiles only errors of our quantiles and of peers' median of amounts are measured, or only how often intervals of quartiles hold, and all other numbers stay those of the last run.
+of its range. For quantiles of a whole column OpenDP is told how many rows there are, and is given only those of its points that it would not pass over all but once in 10¹⁷ times, so that it can answer as often as we do. Neither peer has intervals. A run with the usual number of repeats is written to benchmarks/grouped_statistics.json and to the page
+docs/statistics.md; with --quantiles only errors of quantiles are measured, and of peers only those of whole columns, or only how often intervals of quartiles hold, and all other numbers stay those of the last run.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ Floats = NDArray[np.float64]
 Peers = Mapping[str, Mapping[str, float]]
 
 REPEATS: Final = 1000
-# Answers of peers are fewer: each of them is slower.
+# Answers of peers about groups are fewer: each of them is slower.
 PART_OF_PEERS: Final = 100
-# A point that misses the rank of a median by so many records is accepted with probability e^(−rank/4) at most (two records changed, ε = 1): less than 1e-17.
+# A point that misses the rank of one quantile of D by so many records times D is accepted with probability e^(−rank/(4D)) at most (two records changed, ε = 1): less than 1e-17.
 FARTHEST_RANK: Final = 160
-# Where OpenDP looks for a quantile. A single one is found exactly enough for their number to matter.
-CANDIDATES: Final = {1: 2**15, 3: 2**13, 9: 2**13}
+# Where OpenDP looks for quantiles, alone and of groups.
+CANDIDATES_ALONE: Final = 2**15
+CANDIDATES: Final = 2**13
 MEDIAN, QUARTILES = (0.5,), (0.25, 0.5, 0.75)
 PEERS: Final = ("OpenDP", "OpenDP, centred", "diffprivlib")
 DECILES: Final = tuple(place / 10 for place in range(1, 10))
@@ -60,12 +61,12 @@ class Workload:
     bounds: tuple[float, float]
     whole: bool = False
 
-    def candidates(self, wanted: int) -> tuple[list[float], float]:
-        """Where OpenDP looks for so many quantiles, and how far these points are moved at most: all whole numbers where values are whole, else points of one distance."""
+    def candidates(self, number: int = CANDIDATES) -> tuple[list[float], float]:
+        """Where OpenDP looks for quantiles, and how far these points are moved at most: all whole numbers where values are whole, else so many points of one distance."""
         low, high = self.bounds
         if self.whole:
             return [float(point) for point in np.arange(low, high + 1)], 0.0
-        points, distance = np.linspace(low, high, CANDIDATES[max(wanted, 1)], endpoint=False, retstep=True)
+        points, distance = np.linspace(low, high, number, endpoint=False, retstep=True)
         return [float(point) for point in points], float(distance)
 
     def with_ties_spread(self) -> Workload:
@@ -190,11 +191,9 @@ def opendp(work: Workload, folder: str, wanted: Sequence[Any], relation: Neighbo
     path = Path(folder) / "table.parquet"
     shifted = work.frame[work.column] - shift
     work.frame.assign(**{work.column: shifted.astype(np.int64) if "sum" in wanted else shifted}).to_parquet(path)
-    candidates, moved = work.candidates(sum(not isinstance(one, str) for one in wanted))
-    low, high = other.pop("between", work.bounds)
-    candidates = [point for point in candidates if low - moved <= point <= high]
+    candidates, moved = work.candidates()
     request = {
-        "file": str(path), "by": list(other.pop("by", work.by)), "column": work.column, "bounds": [end - shift for end in work.bounds],
+        "file": str(path), "by": list(work.by), "column": work.column, "bounds": [end - shift for end in work.bounds],
         "wanted": list(wanted), "epsilon": 1.0, "contributions": 2 if relation == "replace-one" else 1, "candidates": candidates, "moved": moved, "repeats": repeats,
     }  # fmt: skip
     return asked(OPENDP, "benchmarks.opendp_peer", request)
@@ -253,21 +252,16 @@ def quantiles_by_group(work: Workload, quantiles: Sequence[float], repeats: int,
     return Compared(what, "replace-one", distance(found, wanted) / span * 1e3, peers)
 
 
-def quantiles_alone(
-    work: Workload, quantiles: Sequence[float], repeats: int, folder: str, known: Peers
-) -> list[Compared]:
-    """Quantiles of a whole column from one ε, ours without intervals, as the peers', and with them. Peers that are `known` are not asked again."""
+def quantiles_alone(work: Workload, quantiles: Sequence[float], repeats: int, folder: str) -> list[Compared]:
+    """Quantiles of a whole column from one ε, ours without intervals, as the peers', and with them."""
     values, span = work.frame[work.column].to_numpy(dtype=np.float64), work.bounds[1] - work.bounds[0]
     exact = np.quantile(values, quantiles, method="inverted_cdf")
-    peers = known.get(f"{named(quantiles)} ({work.name})")
-    if peers is None:
-        peers = peers_alone(work, values, quantiles, exact, repeats, folder)
+    peers = peers_alone(work, values, quantiles, exact, repeats, folder)
     schema, found = Schema({work.column: work.schema.columns[work.column]}), []
     for intervals in (False, True):
         learner = PrivateQuantiles(1.0, quantiles=quantiles, intervals=intervals, schema=schema)
         drawn = [
-            learner.set_params(random_state=seed).fit(work.frame).quantiles_[work.column]
-            for seed in range(repeats // 4)
+            learner.set_params(random_state=seed).fit(work.frame).quantiles_[work.column] for seed in range(repeats)
         ]
         what = f"{named(quantiles)}{', with intervals' if intervals else ''} ({work.name})"
         found.append(Compared(what, "replace-one", distance(drawn, exact) / span * 1e3, peers))
@@ -278,18 +272,17 @@ def peers_alone(
     work: Workload, values: Floats, quantiles: Sequence[float], exact: Floats, repeats: int, folder: str
 ) -> dict[str, float]:
     """The peers' errors, in thousandths of the range."""
-    # Medians of whole numbers are exact.
-    if len(quantiles) == 1 and not work.whole:
-        place = int(quantiles[0] * len(values))
-        ends = np.sort(values)[[place - FARTHEST_RANK, place + FARTHEST_RANK]]
-        between, number = (float(ends[0]), float(ends[1])), repeats // 10
-    else:
-        between, number = work.bounds, repeats // PART_OF_PEERS
-    answers = opendp(work, folder, quantiles, "replace-one", number, by=(), between=between)
-    errors = {"OpenDP": distance([[answer[str(one)][0] for one in quantiles] for answer in answers], exact)}
-    np.save(Path(folder) / "values.npy", values)
-    request = {"file": f"{folder}/values.npy", "wanted": list(quantiles), "bounds": list(work.bounds), "epsilon": 1.0}
-    theirs = asked(None, "benchmarks.diffprivlib_peer", {**request, "repeats": repeats})
+    file = f"{folder}/values.npy"
+    np.save(file, values)
+    points, moved = work.candidates(CANDIDATES_ALONE)
+    rising, farthest = np.sort(values), FARTHEST_RANK * len(quantiles)
+    places = [int(one * len(values)) for one in quantiles]
+    ends = [rising[np.clip([place - farthest, place + farthest], 0, len(values) - 1)] for place in places]
+    candidates = [[point for point in points if low - moved <= point <= high] for low, high in ends]
+    request: dict[str, Any] = {"file": file, "wanted": list(quantiles), "epsilon": 1.0, "repeats": repeats}
+    of_opendp = {**request, "contributions": 2, "candidates": candidates, "moved": moved}
+    errors = {"OpenDP": distance(asked(OPENDP, "benchmarks.opendp_peer", of_opendp), exact)}
+    theirs = asked(None, "benchmarks.diffprivlib_peer", {**request, "bounds": list(work.bounds)})
     if theirs is not None:
         # It answers with a fraction above the value that it means.
         errors["diffprivlib"] = distance(np.floor(theirs) if work.whole else theirs, exact)
@@ -441,13 +434,13 @@ def put_into_last_run(
 
 
 def peers_of_last_run() -> Peers:
-    """Peers' errors by what was compared, but those of the median of amounts, which differ least from ours."""
+    """Peers' errors by what was compared."""
     last = json.loads(RESULTS.read_text("utf-8"))["compared"]
-    return {one["what"]: one["peers"] for one in last if not one["what"].startswith(f"{named(MEDIAN)} (skewed")}
+    return {one["what"]: one["peers"] for one in last}
 
 
 def comparisons(work: Workload, others: Sequence[Workload], repeats: int, known: Peers | None) -> list[Compared]:
-    """Errors of ours and of the peers; of quantiles only where some of the peers' are `known`."""
+    """Errors of ours and of the peers; of quantiles only where the peers' of groups are `known`."""
     compared: list[Compared] = []
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -458,8 +451,9 @@ def comparisons(work: Workload, others: Sequence[Workload], repeats: int, known:
             compared += [quantiles_by_group(each, QUARTILES, repeats, folder, known) for each in (work, others[0])]
             print(told(compared[-2:]), flush=True)
             for each in (work, others[0]):
-                for wanted in (MEDIAN, QUARTILES, DECILES):
-                    compared += quantiles_alone(each, wanted, repeats, folder, known)
+                # Errors of a single quantile differ least.
+                for wanted, answers in ((MEDIAN, repeats), (QUARTILES, repeats // 4), (DECILES, repeats // 4)):
+                    compared += quantiles_alone(each, wanted, answers, folder)
                     print(told(compared[-2:]), flush=True)
     except PeerMissing as reason:
         sys.exit(f"A peer is not there: {reason}")

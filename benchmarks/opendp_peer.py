@@ -1,7 +1,7 @@
 """OpenDP's side of grouped statistics; runs in the environment of opendp.in, where sudare is not installed.
 
 Tables by OpenDP's interface for frames (`Context` over a lazy polars frame) with public keys, as its documentation shows: counts, sums and quantiles of all groups are
-one query, which splits ε evenly.
+one query, which splits ε evenly. Quantiles of a whole column by `make_private_quantile`, each from an equal part of ε: the same measurement that the interface for frames makes, and a hundred times as fast.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import warnings
 from typing import Any
 
+import numpy as np
 import opendp.prelude as dp
 import polars as pl
 
@@ -61,5 +62,39 @@ def released(
     return found
 
 
+def quantiles(
+    file: str,
+    wanted: list[float],
+    epsilon: float,
+    contributions: int,
+    candidates: list[list[float]],
+    moved: float,
+    repeats: int,
+) -> list[list[float]]:
+    """The wanted quantiles of one column, each among candidates of its own, as often as asked for; candidates are moved by a growing part of `moved`."""
+    values = np.load(file).tolist()
+    domain, metric = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=len(values)), dp.symmetric_distance()
+
+    def measurement(quantile: float, points: list[float], scale: float) -> Any:
+        return dp.m.make_private_quantile(
+            domain, metric, dp.max_divergence(), candidates=points, alpha=quantile, scale=scale
+        )
+
+    scales = [
+        dp.binary_search_param(
+            lambda scale, one=one, points=points: measurement(one, points, scale), d_in=contributions, d_out=epsilon / len(wanted)
+        )
+        for one, points in zip(wanted, candidates, strict=True)
+    ]  # fmt: skip
+    return [
+        [
+            measurement(one, [point + repeat / repeats * moved for point in points], scale)(values)
+            for one, points, scale in zip(wanted, candidates, scales, strict=True)
+        ]
+        for repeat in range(repeats)
+    ]
+
+
 if __name__ == "__main__":
-    print(json.dumps(released(**json.load(sys.stdin))))
+    request = json.load(sys.stdin)
+    print(json.dumps(released(**request) if "by" in request else quantiles(**request)))

@@ -38,6 +38,7 @@ PAGES = (
     "verify",
     "schemas",
     "schemas/visits",
+    "consortium",
     "static/page.css",
 )
 RESULTS = Path(__file__).with_suffix(".json")

@@ -1,6 +1,7 @@
 """Persons with many rows: memory and time of leaving rows out, and how good the privately chosen bound is.
 
     python -m benchmarks.persons            # everything, into benchmarks/persons.json and docs/statistics.md
+    python -m benchmarks.persons --judge    # only how good the bound is; memory and time stay those of the last run
     python -m benchmarks.persons --tune     # the constants of sudare.privacy.contribution_bound_selection, on tables that the study does not have
     python -m benchmarks.persons --page     # the page from the committed numbers
 
@@ -13,6 +14,7 @@ a mean over repeats, found with knowledge of the table. Kept rows are drawn unif
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
@@ -51,6 +53,15 @@ GROUPS: Final = 60
 LARGEST: Final = 1000
 REPEATS: Final = 300
 MEMORY_ROWS: Final = 10_000_000
+# Bounds that are chosen less often are left out of means.
+LIKELY: Final = 1e-5
+# Constants of the rule that are compared.
+TUNED: Final = {
+    "BOUND_SHARE": (0.055, 0.06, 0.065, 0.07, 0.075),
+    "STEP_RATIO": (1.03, 1.05),
+    "FULL_EXCESS": (0.2, 0.25, 0.3, 0.35, 0.4),
+    "PERSONS_ABOVE": (0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0),
+}
 
 
 @dataclass(frozen=True)
@@ -168,7 +179,7 @@ class Measured:
         """The bounds below which a twentieth, half and all but a twentieth of the private choices lie, and the mean errors: by the law of the choice."""
         choice = choice_of_product()
         chances, bounds = law(choice, self.histogram), candidate_bounds(LARGEST)
-        likely = np.flatnonzero(chances > 1e-5)
+        likely = np.flatnonzero(chances > LIKELY)
         errors = [self.mean_errors(bounds[place], EPSILON - choice.epsilon, repeats) for place in likely]
         reached = np.searchsorted(np.cumsum(chances), [0.05, 0.5, 0.95])
         mean: NDArray[np.float64] = chances[likely] @ np.array(errors) / chances[likely].sum()
@@ -195,29 +206,33 @@ def law(choice: BoundChoice, histogram: NDArray[np.int64]) -> NDArray[np.float64
 
 
 def tuned(repeats: int = 60) -> None:
-    """Print the ratios to the best fixed bound for every choice of constants, on the tables for tuning, those with the least mean first."""
+    """Print how much worse than the best fixed bound each choice of constants is, on the tables for tuning: the root of the mean squared excess, by which they are sorted, the mean and the largest ratio."""
     measured = {name: Measured(table) for name, table in tables("tune").items()}
     best = {name: each.best(repeats)[1].sum() for name, each in measured.items()}
+    errors: dict[tuple[str, int, float], float] = {}
+
+    def ratio(name: str) -> float:
+        """The mean error of chosen bounds as a share of the best."""
+        choice, each = choice_of_product(), measured[name]
+        chances, found = law(choice, each.histogram), 0.0
+        likely = np.flatnonzero(chances > LIKELY)
+        for place in likely:
+            case = name, candidate_bounds(LARGEST)[place], choice.epsilon
+            if case not in errors:
+                errors[case] = float(each.mean_errors(case[1], EPSILON - choice.epsilon, repeats).sum())
+            found += chances[place] * errors[case]
+        return float(found / chances[likely].sum() / best[name])
+
     found = []
-    for share, step in itertools.product((0.05, 0.055, 0.06, 0.065, 0.07), (1.03, 1.05, 1.1)):
-        with (
-            patch.object(contribution_bound_selection, "BOUND_SHARE", share),
-            patch.object(contribution_bound_selection, "STEP_RATIO", step),
-        ):
-            errors = {
-                name: [each.mean_errors(k, EPSILON - bound_epsilon(EPSILON), repeats).sum() for k in candidate_bounds(LARGEST)]
-                for name, each in measured.items()
-            }  # fmt: skip
-            for above in (1.1, 1.2, 1.3, 1.4, 1.5):
-                with patch.object(contribution_bound_selection, "PERSONS_ABOVE", above):
-                    choice = choice_of_product()
-                    ratios = [
-                        float(law(choice, each.histogram) @ errors[name] / best[name])
-                        for name, each in measured.items()
-                    ]
-                found.append((np.mean(ratios), max(ratios), f"share {share}, persons above {above}, step {step}"))
-    for mean, worst, text in sorted(found):
-        print(f"mean {mean:.3f}, largest {worst:.3f} with {text}")
+    for values in itertools.product(*TUNED.values()):
+        with contextlib.ExitStack() as patched:
+            for name, value in zip(TUNED, values, strict=True):
+                patched.enter_context(patch.object(contribution_bound_selection, name, value))
+            ratios = np.array([ratio(name) for name in measured])
+        told = ", ".join(f"{name} {value:g}" for name, value in zip(TUNED, values, strict=True))
+        found.append((float(np.sqrt(np.mean((ratios - 1) ** 2))), float(ratios.mean()), float(ratios.max()), told))
+    for spread, mean, worst, told in sorted(found):
+        print(f"excess {spread:.4f}, mean {mean:.3f}, largest {worst:.3f} with {told}")
 
 
 def judged() -> list[dict[str, Any]]:
@@ -336,6 +351,7 @@ def write_page() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.persons")
     parser.add_argument("--tune", action="store_true")
+    parser.add_argument("--judge", action="store_true")
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--within", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -346,7 +362,8 @@ def main() -> None:
         tuned()
         return
     if not arguments.page:
-        found = {"memory": memory(), "judged": judged()}
+        of_memory = json.loads(RESULTS.read_text("utf-8"))["memory"] if arguments.judge else memory()
+        found = {"memory": of_memory, "judged": judged()}
         RESULTS.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     write_page()
     print(page_text(json.loads(RESULTS.read_text("utf-8"))))

@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from sudare.files import PRIVATE_MODE, SHARED_MODE, write_atomically, write_new
+from sudare.files import PRIVATE_MODE, SHARED_MODE, LogFile, is_taken, write_atomically, write_new
 
 
 def mode_of(path):
@@ -65,3 +65,25 @@ def test_a_long_name_can_be_written(tmp_path):
     """The temporary file beside it has a short name of its own."""
     write_atomically(tmp_path / ("x" * 255), b"content")
     assert (tmp_path / ("x" * 255)).read_bytes() == b"content"
+
+
+def test_a_log_that_was_closed_takes_nothing_and_writes_into_no_other_file(tmp_path):
+    """The number of a closed file is given to the next that is opened: a late line must not get into it."""
+    with LogFile(tmp_path / "node.jsonl") as log:
+        log.write("first\n")
+        number = log._handle
+    with open(tmp_path / "ledger.db", "wb") as other:
+        assert other.fileno() == number
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            log.write("late\n")
+    assert (tmp_path / "ledger.db").read_bytes() == b""
+    assert (tmp_path / "node.jsonl").read_text() == "first\n"
+
+
+def test_a_link_that_leads_nowhere_has_its_name(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    assert is_taken(tmp_path / "link")
+    assert not is_taken(tmp_path / "nowhere")
+    for name in ("x" * 300, "nul\0"):
+        with pytest.raises(OSError):  # noqa: PT011 - of several kinds
+            is_taken(tmp_path / name)

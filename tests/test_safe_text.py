@@ -21,6 +21,7 @@ from sudare.safe_text import (
     looks_measured,
     name_fault,
     normal_name,
+    quoted,
     spreadsheet_safe,
     text_fault,
 )
@@ -146,3 +147,19 @@ def test_no_cell_begins_a_formula(blank, start, rest):
 @pytest.mark.parametrize("cell", ["-1.5", "+3", "1e-6", "-.5", "0", "age", "", "2026-01-02", "x=1"])
 def test_numbers_and_words_stay(cell):
     assert spreadsheet_safe(cell) == cell
+
+
+@pytest.mark.parametrize(("language", "begin", "end"), [("en", "“", "”"), ("ja", "「", "」")])
+@given(name=st.text(alphabet="a'\"“”„‟＂〝〞〟″「」『』｢｣﹁﹂‘’", max_size=12))
+def test_no_name_closes_the_marks_it_stands_in(language, begin, end, name):
+    shown = quoted(name, language)
+    assert shown.startswith(begin)
+    assert shown.endswith(end)
+    assert not set(shown[1:-1]) & set('"“”„‟＂〝〞〟″「」｢｣﹁﹂')
+    assert len(shown) == len(name) + 2
+
+
+def test_other_names_stand_as_they_are():
+    assert quoted("patient's age") == "“patient's age”"
+    assert quoted("患者の「年齢」", "ja") == "「患者の『年齢』」"
+    assert quoted('the "age"') == "“the 'age'”"

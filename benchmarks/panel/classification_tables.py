@@ -198,6 +198,28 @@ def categories(name: str, rows: int, levels: Sequence[int], base_rate: float) ->
     return _table(name, f"categories with {', '.join(map(str, levels))} levels", {**columns, "y": LABEL}, make)
 
 
+def mixed_classes(
+    name: str, rows: int, numbers: int, levels: Sequence[int], classes: int, strength: float
+) -> PanelTable:
+    """Numbers and categories that each move the log odds of every class."""
+
+    def make(rng: np.random.Generator) -> pd.DataFrame:
+        values = rng.uniform(0, 1, (rows, numbers)) ** 2
+        scores = (values - 1 / 3) @ rng.normal(0, 2 * strength, (numbers, classes))
+        columns: dict[str, object] = {}
+        for place, count in enumerate(levels):
+            code = rng.integers(0, count, rows)
+            scores += rng.normal(0, strength, (count, classes))[code]
+            columns[f"c{place}"] = np.array([f"v{level}" for level in range(count)])[code]
+        # The largest of scores with Gumbel noise is a draw from their softmax.
+        return numbered(values, **columns, y=np.argmax(scores + rng.gumbel(size=scores.shape), axis=1))
+
+    declared: dict[str, object] = {f"x{place}": Number(0, 1) for place in range(numbers)}
+    declared |= {f"c{place}": Category(tuple(f"v{level}" for level in range(n))) for place, n in enumerate(levels)}
+    about = f"{classes} classes, {numbers} numbers and categories with {', '.join(map(str, levels))} levels"
+    return _table(name, about, {**declared, "y": Label(tuple(range(classes)))}, make)
+
+
 CLASSIFICATION_TABLES = (
     skewed("skewed", 6_000, 6, 1.0, 0.35),
     skewed("very skewed", 5_000, 8, 2.0, 0.3),
@@ -226,4 +248,18 @@ CLASSIFICATION_TABLES = (
     bent("bent, rare label", 8_000, 8, 0.2),
     categories("categories", 5_000, (3, 6, 12, 30), 0.35),
     categories("more categories", 8_000, (2, 2, 5, 9, 20, 40), 0.15),
+    # Added later, for tuning only.
+    clouds("five classes", 3_500, 6, (0.3, 0.25, 0.2, 0.15, 0.1), 3.0),
+    clouds("ten classes", 5_000, 12, (0.1,) * 10, 5.0),
+    clouds("ten classes, uneven", 4_500, 7, (0.24, 0.18, 0.14, 0.11, 0.09, 0.08, 0.06, 0.05, 0.03, 0.02), 4.0),
+    clouds("four classes, few rows", 260, 5, (0.4, 0.3, 0.2, 0.1), 3.0),
+    mixed_classes("four classes, mixed columns", 4_000, 4, (3, 5, 8), 4, 1.0),
+    mixed_classes("five classes, mixed columns", 1_200, 3, (4, 4), 5, 1.2),
+    gaussian("few rows, three columns", 150, 3, 2, 0.4),
+    gaussian("few rows, twenty columns", 500, 20, 6, 0.5),
+    gaussian("forty columns, uneven", 2_500, 40, 8, 0.25, shared=0.3),
+    gaussian("very rare label", 6_000, 6, 3, 0.03, strength=3.0),
+    categories("few rows, categories", 400, (2, 3, 4, 6), 0.4),
+    categories("two categories", 2_500, (8, 15), 0.5),
+    spiked("spiked amounts, few rows", 700, 0.75, 0.3),
 )

@@ -17,14 +17,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from benchmarks.panel import linear_claims
+from benchmarks.panel.classification_tables import bent, clouds, gaussian, heavy_tailed, skewed, whole_numbers
 from benchmarks.panel.norm_bounded_arrays import arrays
 from benchmarks.panel.tuning_and_judging import Half, tables
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
 from sudare.linear.centred_descent import RECIPE as CENTRED
 from sudare.linear.method_choice import METHODS, calibration_signal
 from sudare.linear.method_choice import STATISTICS as STATISTICS_METHOD
-from sudare.linear.score_calibration import CLASSES, NUMBERS, Recipe
+from sudare.linear.score_calibration import CLASSES, NUMBERS, SEVERAL, Recipe
 from sudare.linear.sufficient_statistics import RECIPE as STATISTICS
+from sudare.schema import Schema
 
 # Constants of sufficient statistics that are compared with those in use, one at a time.
 STATISTICS_TRIED: Final = {
@@ -54,6 +56,7 @@ ARRAY_METHODS: Final = (
 )
 CENTRED_TRIED: Final = {"level_share": (0.1, 0.5), "enough": (20.0, 100.0), "widths": (1.0, 2.0, 3.0)}
 ARRAY_BANDS: Final = (0.0, 8.0, 15.0, 25.0, 40.0, 64.0, 128.0, 256.0, 512.0, 720.0, 1024.0, 2048.0, math.inf)
+RIDGE_SIGNALS: Final = (20.0, 30.0, 40.0, 50.0, 60.0, 80.0, 120.0)
 # Large tables are where a calibration could be left out.
 MANY_ROWS: Final = 20_000
 
@@ -101,6 +104,13 @@ def methods_and_encodings(repetitions: int = 12) -> None:
     for case in sorted(cases, key=lambda case: case.signal):
         means = {method: round(float(np.mean(each)), 3) for method, each in case.areas.items()}
         print(f"{case.signal:9.2f} {case.name}: {means}, auto {case.chosen}")
+    for encoding, delta in itertools.product(("centred", "binned"), linear_claims.DELTAS):
+        here = [case for case in cases if case.encoding == encoding and case.name.startswith(f"δ = {delta:g},")]
+        means = {
+            method: round(float(np.mean([np.mean(case.areas[method or case.chosen]) for case in here])), 4)
+            for method in ("", *here[0].areas)
+        }
+        print(json.dumps({f"mean AUC, {encoding}, δ = {delta:g}": {"auto": means.pop(""), **means}}), flush=True)
     for encoding in ("centred", "binned"):
         print(json.dumps({encoding: true_gaps([case for case in cases if case.encoding == encoding])}), flush=True)
 
@@ -180,6 +190,78 @@ def with_and_without() -> None:
                 lines.append((signal, f"{method}, ε = {epsilon:g}, {table.name}: {found}"))
     for signal, line in sorted(lines):
         print(f"{signal:9.2f} {line}")
+
+
+def several_classes(repetitions: int = 3) -> None:
+    """What is claimed of probabilities of several classes, with each recipe, on the tuning tables that have some: the first as two classes have it, without a look at mean probabilities."""
+    tried = {
+        "as of two classes": CLASSES,
+        "used": SEVERAL,
+        "level for less": replace(SEVERAL, enough=(225.0, *SEVERAL.enough[1:])),
+        "more for the sums": replace(SEVERAL, shares=(0.2, 0.04, 0.08, 0.06), enough=(300.0, 200.0, 400.0, 300.0)),
+        "less for the sums": replace(SEVERAL, shares=(0.2, 0.04, 0.04, 0.04), enough=(225.0, 150.0, 200.0, 200.0)),
+        "scores farther from normal": replace(SEVERAL, usual_miss=0.2),
+    }
+    chosen = [table for table in tables("tuning", "label") if len(table.schema.classes) > 2]
+    for name, recipe in tried.items():
+        learner = type("Tried", (PrivateLogisticRegression,), {"_calibration_of_several": recipe})
+        cases = []
+        for table, epsilon, delta in itertools.product(chosen, linear_claims.EPSILONS, linear_claims.DELTAS):
+            found = []
+            for seed in range(repetitions):
+                fit, test = table.fit_and_test(seed, linear_claims.MOST_ROWS)
+                options = {"schema": table.schema, "encoding": "binned", "random_state": seed}
+                found.append(
+                    linear_claims.answers_of(table, fit, test, learner(epsilon, delta, **options).fit(fit), seed)
+                )
+            cases.append((len(fit) * epsilon, *np.mean(found, axis=0)))
+        numbers = np.array(cases)
+        large = numbers[numbers[:, 0] >= 500]
+        told = {
+            "mean probability off by more than .03": f"{int((large[:, 4] > 0.03).sum())} of {len(large)}",
+            "mean distance": round(float(large[:, 4].mean()), 4),
+            "log loss less that of the base rate": round(float((numbers[:, 2] - numbers[:, 3]).mean()), 4),
+            "mean AUC": round(float(numbers[:, 1].mean()), 4),
+        }
+        print(json.dumps({name: told}), flush=True)
+
+
+def many_rows(repetitions: int = 2) -> None:
+    """AUC and log loss of binned numbers with many rows, where sufficient statistics end: tables that are in neither half."""
+    made = (
+        skewed("skewed, many rows", 40_000, 6, 1.0, 0.35),
+        heavy_tailed("heavy tails, many rows", 40_000, 6, 3.0),
+        gaussian("normal, many rows", 40_000, 10, 6, 0.3),
+        bent("bent, many rows", 40_000, 5, 0.5),
+        whole_numbers("whole numbers, many rows", 40_000, 0.4),
+        clouds("five classes, many rows", 30_000, 6, (0.3, 0.25, 0.2, 0.15, 0.1), 3.0),
+    )
+    for table, most, epsilon, delta in itertools.product(made, (10_000, 40_000), (0.5, 2.0), linear_claims.DELTAS):
+        told = {}
+        for method in ("objective" if delta == 0 else "descent", STATISTICS_METHOD):
+            found = []
+            for seed in range(repetitions):
+                fit, test = table.fit_and_test(seed, most)
+                options: Any = {"schema": table.schema, "encoding": "binned", "method": method, "random_state": seed}
+                model = PrivateLogisticRegression(epsilon, delta, **options).fit(fit)
+                found.append(linear_claims.answers_of(table, fit, test, model, seed)[:2])
+            told[method] = np.mean(found, axis=0).round(4).tolist()
+        signal = calibration_signal(len(fit), model.parameters_.size, epsilon, delta)
+        print(f"{signal:9.1f} δ = {delta:g}, ε = {epsilon:g}, {len(fit):,} rows, {table.name}: {told}", flush=True)
+
+
+def ridge_encodings() -> None:
+    """What `encoding="auto"` of ridge regression comes to with other numbers of rows times ε a column, two seeds."""
+    rows = linear_claims.quietly(partial(_ridge_rows, PrivateRidge), "tuning")
+    declared = {table.name: Schema(dict(table.schema.features)) for table in tables("tuning", "number")}
+    for least in RIDGE_SIGNALS:
+        chosen = []
+        for row in rows:
+            columns = len(declared[row["table"]].names("binned"))
+            is_binned = row["rows"] * row["epsilon"] >= least * columns
+            chosen.append(row | {"auto": "binned" if is_binned else "centred"})
+        told = linear_claims.summary_of_ridge(chosen)
+        print(json.dumps({f"from {least:g} on": {name: told[name] for name in told if "auto" in name}}), flush=True)
 
 
 def statistics_recipes() -> None:
@@ -285,6 +367,9 @@ WAYS: Final = {
     "ridge": ridge_methods,
     "arrays": array_methods,
     "centred": centred_recipes,
+    "several": several_classes,
+    "many": many_rows,
+    "ridge_encodings": ridge_encodings,
 }
 
 
@@ -292,8 +377,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Compare what is asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.panel.linear_choices", description=__doc__)
     parser.add_argument("what", nargs="*", choices=[*WAYS, []], default=list(WAYS))
-    for name in parser.parse_args(arguments).what or WAYS:
-        WAYS[name]()
+    parser.add_argument("--splits", type=int, default=12, help="splits a case of `methods`")
+    asked = parser.parse_args(arguments)
+    for name in asked.what or WAYS:
+        if name == "methods":
+            methods_and_encodings(asked.splits)
+        else:
+            WAYS[name]()
 
 
 if __name__ == "__main__":

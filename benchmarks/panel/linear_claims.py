@@ -10,12 +10,13 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.panel.table_definition import PanelTable
 from benchmarks.panel.tuning_and_judging import Half, tables
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
-from sudare.linear.method_choice import METHODS, STATISTICS, chosen_encoding
+from sudare.linear.method_choice import METHODS, STATISTICS, chosen_encoding, chosen_ridge_encoding
 from sudare.schema import Schema
 
 Row = dict[str, Any]
@@ -79,17 +80,33 @@ def classification(half: Half) -> list[Row]:
         encoding: Any = "binned" if len(table.schema.names("binned")) <= MOST_BINNED else "centred"
         row: Row = {"table": table.name, "epsilon": epsilon, "delta": delta, "encoding": encoding}
         for method in _methods(delta):
-            found = []
+            found, balanced = [], []
             for seed in range(REPETITIONS):
                 fit, test = table.fit_and_test(seed, MOST_ROWS)
                 model = PrivateLogisticRegression(
                     epsilon, delta, schema=table.schema, encoding=encoding, method=method, random_state=seed
                 ).fit(fit)
                 found.append(answers_of(table, fit, test, model, seed))
+                if method == "auto":
+                    balanced.append(balanced_recall(model, fit, test, table))
             means = dict(zip(words, np.round(np.mean(found, axis=0), 4).tolist(), strict=True))
-            row |= {"rows": len(fit), method: means | ({"method": model.method_} if method == "auto" else {})}
+            if method == "auto":
+                means |= {"balanced_recall": round(float(np.mean(balanced)), 4), "method": model.method_}
+            row |= {"rows": len(fit), method: means}
         rows.append(row)
     return rows
+
+
+def balanced_recall(
+    model: PrivateLogisticRegression, fit: pd.DataFrame, test: pd.DataFrame, table: PanelTable
+) -> float:
+    """Recall of the class that is rarest in the rows to fit, with `decision="balanced"`: of this model, or of one fitted so where this has no base rates."""
+    if model.base_rates_ is None:
+        model = clone(model).set_params(decision="balanced").fit(fit)
+    answers = model.classes_[np.argmax(model.predict_proba(test) / model.base_rates_, axis=1)]
+    label = table.schema.label
+    rarest = min(table.schema.classes, key=lambda value: float((fit[label] == value).mean()))
+    return float(np.mean(answers[test[label] == rarest] == rarest))
 
 
 def encodings(half: Half) -> list[Row]:
@@ -145,7 +162,7 @@ def ridge(
                 row["outside"] += int(((answers < facts.low) | (answers > facts.high)).sum())
                 scores.append(model.score(test))
             row |= {"rows": len(fit), encoding: round(float(np.mean(scores)), 4)}
-        rows.append(row)
+        rows.append(row | {"auto": chosen_ridge_encoding(len(fit), Schema(dict(table.schema.features)), epsilon)})
     return rows
 
 
@@ -169,6 +186,14 @@ def summary_of_classification(rows: list[Row]) -> Row:
         )
         told[f"recall 0 where AUC is above .8, {word}"] = (
             f"{sum(one['recall'] == 0 for one in mine if one['auc'] > 0.8)} of {sum(one['auc'] > 0.8 for one in mine)}"
+        )
+    seen_balanced = [row["auto"] for row in rows if row["auto"]["auc"] > 0.8 and "balanced_recall" in row["auto"]]
+    if seen_balanced:
+        told['recall 0 where AUC is above .8, auto with decision="balanced"'] = (
+            f"{sum(one['balanced_recall'] == 0 for one in seen_balanced)} of {len(seen_balanced)}"
+        )
+        told["mean recall of the rarest class there, likeliest and balanced"] = (
+            f"{np.mean([one['recall'] for one in seen_balanced]):.2f}, {np.mean([one['balanced_recall'] for one in seen_balanced]):.2f}"
         )
     told["auto more than .01 AUC below the best single method"] = f"{sum(gap > 0.01 for gap in gaps)} of {len(gaps)}"
     told["mean and largest such gap"] = f"{np.mean(gaps):.4f}, {max(gaps):.4f}"
@@ -204,6 +229,21 @@ def summary_of_ridge(rows: list[Row]) -> Row:
         "lowest R²": f"{min(worst):.3f}",
         "R² below −.01 from n·ε = 500 on": f"{sum(one < -0.01 for one in large)} of {len(large)}",
         "binned more than .02 below centred": f"{sum(row['binned'] < row['centred'] - 0.02 for row in rows)} of {len(rows)}",
+        **_of_chosen_encodings(rows),
+    }
+
+
+def _of_chosen_encodings(rows: list[Row]) -> Row:
+    """What is told of `encoding="auto"`, where it was looked at."""
+    if not all("auto" in row for row in rows):
+        return {}
+    chosen = [row[row["auto"]] for row in rows]
+    below = sum(mine < row["centred"] - 0.02 for mine, row in zip(chosen, rows, strict=True))
+    behind = sum(mine < max(row["centred"], row["binned"]) - 0.02 for mine, row in zip(chosen, rows, strict=True))
+    return {
+        "mean R², the encoding that auto takes": f"{np.mean(chosen):.3f}",
+        "auto's encoding more than .02 below centred": f"{below} of {len(rows)}",
+        "auto's encoding more than .02 below the better one": f"{behind} of {len(rows)}",
     }
 
 

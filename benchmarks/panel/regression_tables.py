@@ -98,4 +98,11 @@ REGRESSION_TABLES = (
     number_target("seventy columns, a number", 3_000, 70, line, normal_around, (-6, 6)),
     number_target("a number, no signal", 3_000, 6, nothing, normal_around, (-4, 8)),
     number_target("a skewed number, no signal", 4_000, 5, nothing, skewed_around, (0, 50)),
+    # Added later, for tuning only.
+    number_target("line, twelve columns", 2_000, 12, line, normal_around, (-8, 8), 2.0),
+    number_target("line, twenty columns", 6_000, 20, line, skewed_around, (0, 30)),
+    number_target("line, heavy tails", 900, 6, line, heavy_around, (-10, 10)),
+    number_target("steps, few rows", 700, 4, steps, normal_around, (-4, 4)),
+    number_target("bends, eight columns", 5_000, 8, bends, heavy_around, (-20, 20), 1.5),
+    number_target("counts, few rows", 500, 3, line, counted_around, (0, 15)),
 )

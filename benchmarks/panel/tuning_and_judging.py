@@ -18,9 +18,13 @@ TUNING: Final = frozenset({
     # with a label
     "skewed", "spiked amounts", "heavy tails", "whole numbers", "few rows, eight columns", "many columns", "unbalanced",
     "off centre", "no signal", "three classes", "determined pairs", "bent", "categories", "breast cancer", "iris", "adult",
+    "five classes", "ten classes", "ten classes, uneven", "four classes, few rows", "four classes, mixed columns",
+    "five classes, mixed columns", "few rows, three columns", "few rows, twenty columns", "forty columns, uneven",
+    "very rare label", "few rows, categories", "two categories", "spiked amounts, few rows",
     # with a number
     "line", "steps", "bends, skewed target", "spiked target", "counts", "few rows, a number", "many columns, a number",
-    "a number, no signal", "adult hours",
+    "a number, no signal", "adult hours", "line, twelve columns", "line, twenty columns", "line, heavy tails",
+    "steps, few rows", "bends, eight columns", "counts, few rows",
     # columns
     "normal", "two humps", "log-normal", "exponential", "student", "uniform", "square wave", "heaped ages", "mostly zero",
     "children", "both ends", "adult age", "cancer area",

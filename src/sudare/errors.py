@@ -410,6 +410,16 @@ class TaskStopped(ConsortiumError):
     )
 
 
+class StateDamaged(ConsortiumError):
+    """A file that a member's node keeps of a task cannot be read, or is not what the node wrote."""
+
+    exit_code = 98
+    help = (
+        "A file in the member's state or results folder was damaged or replaced. Put the folder back as it was, from a backup made since the task began, "
+        "and run the task again; where there is none, agree on a new task. Nothing is paid twice."
+    )
+
+
 class RequestError(SudareError):
     """A request for a release is not in a state in which this can be done, or somebody else has to do it."""
 

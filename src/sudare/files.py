@@ -10,6 +10,7 @@ import shlex
 import shutil
 import stat
 import tempfile
+import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -110,6 +111,17 @@ def write_new(path: Path, content: bytes | Iterable[bytes], mode: int = PRIVATE_
     except OSError:
         os.unlink(path)
         raise
+
+
+def is_taken(path: Path) -> bool:
+    """Whether something has this name, be it a link that leads nowhere. Raise OSError where no file can have it."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except ValueError:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL)) from None
+    return True
 
 
 @contextlib.contextmanager
@@ -237,18 +249,24 @@ def held_alone(path: Path) -> Iterator[bool]:
 
 
 class LogFile:
-    """A file that lines are added to, each at once and whole; None takes all and keeps nothing. Nothing is kept back for later."""
+    """A file that lines are added to, each at once and whole; None takes all and keeps nothing. Nothing is kept back for later.
+
+    Threads may still add lines when it was closed: they get an OSError, and whatever file was given its number since is left alone.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._handle = os.open("/dev/null" if path is None else path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         self._is_torn = False
+        self._lock = threading.Lock()
 
     def write(self, text: str, /) -> None:
-        """Add a line; after one that was cut off, on a line of its own. Raise OSError where there is no room for it."""
-        content = (f"\n{text}" if self._is_torn else text).encode()
-        written = os.write(self._handle, content)
-        self._is_torn = written < len(content)
-        if self._is_torn:
+        """Add a line; after one that was cut off, on a line of its own. Raise OSError where there is no room for it, or it was closed."""
+        with self._lock:
+            content = (f"\n{text}" if self._is_torn else text).encode()
+            written = os.write(self._handle, content)
+            self._is_torn = written < len(content)
+            is_cut_off = self._is_torn
+        if is_cut_off:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def flush(self) -> None:
@@ -260,7 +278,9 @@ class LogFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._handle)
+        with self._lock:
+            handle, self._handle = self._handle, -1
+            os.close(handle)
 
 
 def _unwritable(path: Path, error: OSError) -> AgreementError:

@@ -7,10 +7,12 @@ Errors never quote the text, which may be data opened by mistake.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Callable
 from typing import Any, Final
@@ -122,9 +124,21 @@ def _has_unquoted_name(text: str, place: str) -> bool:
 
 
 def bounded_bytes(path: str | os.PathLike[str], largest_bytes: int = LARGEST_BYTES) -> bytes:
-    """What a file holds, of a larger one only so much that the parsers here refuse it for its size."""
-    with open(path, "rb") as file:
-        return file.read(largest_bytes + 1)
+    """What a file holds, of a larger one only so much that the parsers here refuse it for its size. Raise OSError where it is no file or cannot be read."""
+    return first_bytes(path, largest_bytes + 1)
+
+
+def first_bytes(path: str | os.PathLike[str], size: int) -> bytes:
+    """The beginning of a file, or all of it if it is not longer than `size`. Raise OSError where it is no file or cannot be read."""
+    with open(path, "rb", opener=opened_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return file.read(size)
+
+
+def opened_without_waiting(path: str, flags: int) -> int:
+    """A handle at once: opening a pipe that nobody writes to would otherwise wait for ever."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _readable(text: str | bytes, largest_bytes: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from typing import Final
+from typing import Final, Literal
 
 LONGEST_NAME: Final = 256
 LONGEST_SENTENCE: Final = 1024
@@ -30,6 +30,11 @@ FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "�
 # A spreadsheet that separates columns by one of these, as in many countries, sees a new cell after it.
 _FORMULA_INSIDE: Final = re.compile(rf"""([;|\t])(?=["'\s]*+[{re.escape("".join(FORMULA_STARTS))}])""")
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_QUOTATION_MARKS: Final = {"en": ("“", "”"), "ja": ("「", "」")}
+# What looks like the mark that ends a quoted name, and what stands for it inside one.
+_INNER_MARKS: Final = str.maketrans(
+    {**dict.fromkeys('"＂“”„‟〝〞〟″‶ˮ❝❞', "'"), **dict.fromkeys("「｢﹁", "『"), **dict.fromkeys("」｣﹂", "』")}
+)
 # In small letters: words that are a value, and words that people write where there is none.
 _VALUE_WORDS: Final = frozenset({"true", "false", "inf", "-inf", "infinity", "-infinity"})
 _MISSING_WORDS: Final = frozenset(
@@ -165,6 +170,12 @@ def spreadsheet_safe(cell: str) -> str:
     beginning = cell.lstrip()[:1]
     is_formula = cell.startswith(FORMULA_STARTS) or (beginning != "" and beginning in FORMULA_STARTS)
     return f"'{shown}" if is_formula and not _NUMBER.fullmatch(cell) else shown
+
+
+def quoted(name: str, language: Literal["en", "ja"] = "en") -> str:
+    """A name as it stands in a sentence: “name”, in Japanese 「name」. Marks in it that could close either become those of a quotation inside another."""
+    begin, end = _QUOTATION_MARKS[language]
+    return f"{begin}{name.translate(_INNER_MARKS)}{end}"
 
 
 def told(parameter: object) -> str:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from sudare import Ledger, PrivateMean, Release
+from sudare import Ledger, PrivateHistogram, PrivateMean, Release
+from sudare.dossier.account_report import report_values
 from sudare.errors import RelationMismatch
+from sudare.frames.table_slices import Slice
 from sudare.perturbation import RecordPerturbation
-from sudare.requests.catalogue import KINDS
+from sudare.privacy import source_identity
+from sudare.requests.price import is_in_state
 from sudare.requests.request_actions import ask
+from sudare.requests.request_kinds import KINDS
 from sudare.requests.steward_settings import RequestSettings
+from sudare.requests.users import Role
 from sudare.schema import Schema
 from sudare.web import passwords
 from sudare.web.sessions import GUESS_SECONDS, MOST_GUESSES, Sessions
 from sudare.web.settings import TableSettings
+from sudare.web.shared_server_state import MOST_PRICES
 from tests.ledgers import quick_folder
 from tests.requests.conftest import SCHEMA, house
 from tests.web.kit import Client, Clock, TestPage
@@ -184,3 +193,97 @@ def test_guess_for_nothing_with_passwords_that_are_too_long(monkeypatch: pytest.
     monkeypatch.setattr(passwords, "_scrypt", lambda *given: hashed.append(given) or plain(*given))
     assert not passwords.is_password("x" * (passwords.LONGEST_PASSWORD + 1), kept)
     assert len(hashed) == 1
+
+
+# To learn how long a record is
+
+
+class TestSizeOfATable:
+    """One record that is one character longer makes a file one byte longer: its size is as private as the record."""
+
+    @pytest.fixture(params=["now", "format 3"])
+    def settings(
+        self, folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    ) -> RequestSettings:
+        found = house(folder)
+        with monkeypatch.context() as older:
+            if request.param == "format 3":
+                older.setattr(
+                    source_identity, "_fingerprint", lambda s: f"{s.st_dev}:{s.st_ino}:{s.st_size}:{s.st_mtime_ns}"
+                )
+            part = Slice(folder / "visits.csv", Schema.load(folder / "visits.toml"), {"ward": "a"})
+            account = Ledger(folder / "ledger.db").account("visits", epsilon=3.0, source=folder / "visits.csv")
+            PrivateHistogram(0.5, schema=part.schema, neighbours="add-remove", account=account).fit(part)
+        ask(found, "visits", "mean", {"epsilon": ["0.5"]}, who="ken", purpose="p")
+        return found
+
+    @pytest.mark.parametrize("role", ["viewer", "analyst"])
+    def test_is_in_nothing_that_the_page_gives(self, folder: Path, settings: RequestSettings, role: Role) -> None:
+        status = (folder / "visits.csv").stat()
+        client = TestPage(folder).client(role, "eve")
+        for place in ("/budget-export", "/budget-export?format=csv", "/budget/visits"):
+            text = client.get(place).text
+            assert "visits" in text
+            for told in ('files"', status.st_mtime_ns, "partition", str(folder)):
+                assert str(told) not in text
+            assert not re.search(rf"(?<![0-9a-f]){status.st_size}(?![0-9a-f])", text)
+
+    def test_is_in_no_report(self, folder: Path, settings: RequestSettings) -> None:
+        ledger = Ledger(folder / "ledger.db")
+        text = json.dumps(report_values(ledger.account("visits"), ledger.head(), []))
+        for told in ("files", "partition", str((folder / "visits.csv").stat().st_mtime_ns)):
+            assert told not in text
+
+    def test_cannot_be_tried_out_by_the_digest_of_a_request(self, settings: RequestSettings) -> None:
+        """All else that the digest is made of is shown; asked twice, the same table gives two states."""
+        first, second = (
+            ask(settings, "visits", "mean", {"epsilon": ["0.5"]}, who="ken", purpose="p").newest for _ in range(2)
+        )
+        assert first.table_state != second.table_state
+        table = settings.table("visits")
+        assert is_in_state(table, first.table_state)
+        assert is_in_state(table, second.table_state)
+
+
+# To have the page fail
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 400, "%00", "..%2f..%2fetc", "%ff", "é" * 200], ids=["long", "nul", "up", "byte", "é"]
+)
+def test_a_name_in_an_address_is_answered_in_words(folder: Path, name: str) -> None:
+    house(folder)
+    table = TableSettings("visits", str(folder / "visits.csv"), "visits", "visits", budget=2.0)
+    page = TestPage(folder, schemas=folder, tables={"visits": table})
+    client, tried = page.client(), 0
+    for route in page.app.routes:
+        path = getattr(route, "path", "")
+        if "{" not in path or path.startswith("/static"):
+            continue
+        for method in getattr(route, "methods", None) or ():
+            address = re.sub(r"\{[^}]*\}", name, path)
+            answer = client.submit(address) if method == "POST" else client.get(address)
+            tried += 1
+            assert answer.status_code < 500, (method, path)
+    assert tried > 10
+
+
+# To keep the page's processor busy
+
+
+def test_ask_for_many_prices_at_once(folder: Path) -> None:
+    house(folder)
+    table = TableSettings("visits", str(folder / "visits.csv"), "visits", "visits", budget=2.0)
+    page = TestPage(folder, schemas=folder, tables={"visits": table})
+    form = {"table": "visits", "kind": "mean", "value-epsilon": "0.1", "purpose": "p", "act": "price"}
+    client = page.client("analyst", "eve")
+    with page.services.pricing("eve"):
+        refused = client.submit("/requests/new", form)
+        assert (refused.status_code, "still computing prices" in refused.text) == (400, True)
+        assert page.client("analyst", "ken").submit("/requests/new", form).status_code == 200
+    assert client.submit("/requests/new", form).status_code == 200
+    with contextlib.ExitStack() as others:
+        for number in range(MOST_PRICES):
+            others.enter_context(page.services.pricing(f"user {number}"))
+        assert client.submit("/requests/new", form).status_code == 400
+    assert client.submit("/requests/new", form).status_code == 200

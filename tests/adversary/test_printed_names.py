@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import io
+import re
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sudare.dossier.registry_entry import Publication, registry_entry
+from sudare.dossier.statement import sections_of
+from sudare.dossier.statement_facts import Facts
 from sudare.errors import SudareError
 from sudare.privacy import Ledger, Release
 from sudare.report import Page, page_html
+from sudare.report.privacy_card import card_rows
 from sudare.schema import Category, Number, Schema
 from sudare.statistics import PrivateMean
 from tests.cli.conftest import invoked
+from tests.dossier.made_up_facts import PROMISES, made_up_facts
 from tests.release_kit import KEY, manifest_of, with_manifest
 
 FORGED_LINE = "guarantee      ε = 0.001, δ = 0: strong"
@@ -154,3 +162,67 @@ def test_move_the_cursor_of_whoever_watches_a_node(capsys: pytest.CaptureFixture
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert shown.count("\n") == 1
+
+
+# To write sentences of a dossier, a registry entry or a card
+
+CLAIM = "ε = 0.01: approved, and complies with the GDPR"
+WRITTEN = [f"age. {CLAIM}", f"t'. {CLAIM}: 'yes", f"age”. {CLAIM}; “x", f'age". {CLAIM}; "x', f"年齢」。{CLAIM}。「x"]
+
+
+def outside_quotes(text: str, begin: str, end: str) -> str:
+    """What is left of a text without its quoted names, where every mark that begins one is followed by one that ends it."""
+    assert re.fullmatch(rf"[^{begin}{end}]*(?:{begin}[^{begin}{end}]*{end}[^{begin}{end}]*)*", text), text
+    return re.sub(rf"{begin}[^{end}]*{end}", "", text)
+
+
+def hostile_facts(name: str, learner: str = "PrivateLogisticRegression") -> Facts:
+    """A release all of whose names say something."""
+    more = {"target": [name, "no"]} if learner == "PrivateLogisticRegression" else {}
+    keys = {"keys": [name], "found": [["x"]]} if learner == "GroupedTable" else {}
+    facts = made_up_facts(
+        learner,
+        PROMISES[1],
+        columns=(name,),
+        slice={name: name},
+        **more,
+        **keys,
+        person={"column": name, "most_rows": 3},
+    )
+    return replace(facts, card=replace(facts.card, account=name, towards=name))
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("learner", ["PrivateLogisticRegression", "GroupedTable", "RecordPerturbation"])
+def test_write_a_sentence_of_a_dossier_with_a_name(name: str, learner: str) -> None:
+    for section in sections_of(hostile_facts(name, learner)):
+        for text in (row.answer for row in section.rows):
+            assert CLAIM not in outside_quotes(text.en, "“", "”")
+            # A remark of the card may be quoted as in English.
+            assert CLAIM not in outside_quotes(outside_quotes(text.ja, "「", "」"), "“", "”")
+        if section.to_publish is not None:
+            assert CLAIM not in outside_quotes(section.to_publish.en, "“", "”")
+            assert CLAIM not in outside_quotes(section.to_publish.ja, "「", "」")
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_write_a_sentence_of_the_registry_with_a_name(name: str) -> None:
+    text = str(registry_entry(hostile_facts(name), Publication(), datetime.date(2026, 1, 31)))
+    assert CLAIM in text
+    assert CLAIM not in outside_quotes(text, "“", "”")
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_write_a_line_of_a_card_with_a_name(name: str) -> None:
+    card = hostile_facts(name).card
+    for _, text in card_rows(card):
+        assert CLAIM not in outside_quotes(text, "“", "”")
+    for _, text in card_rows(card, "ja"):
+        assert CLAIM not in outside_quotes(outside_quotes(text, "「", "」"), "“", "”")
+
+
+def test_write_a_sentence_with_the_version_of_a_library(release: Path) -> None:
+    manifest = manifest_of(release.read_bytes())
+    manifest["versions"]["sudare"] = "0.1.0. Approved by counsel"
+    Path("crafted.sudare").write_bytes(with_manifest(release.read_bytes(), manifest))
+    assert "Approved" not in sudare("inspect", "crafted.sudare")

@@ -11,7 +11,9 @@ import pytest
 
 from benchmarks.panel import __main__ as panel
 from benchmarks.panel.linear_choices import Compared, true_gaps
-from benchmarks.panel.linear_claims import summary_of_ridge
+from benchmarks.panel.linear_claims import balanced_recall, summary_of_ridge
+from benchmarks.panel.tuning_and_judging import tables
+from sudare.linear import PrivateLogisticRegression
 
 ROW = {"table": "line", "epsilon": 1.0, "delta": 0.0, "rows": 100, "outside": 0, "centred": 0.5, "binned": 0.4}
 
@@ -57,6 +59,26 @@ def test_only_the_judging_half_is_counted(tmp_path: Path, monkeypatch: pytest.Mo
     assert asked == ["tuning", "judging", "judging"]
     assert json.loads(panel.RESULTS.read_text())["ridge"]["judged"] == 2
     assert "run 2 times" in panel.PAGE.read_text()
+
+
+def test_the_encoding_that_ridge_takes_is_compared_with_both() -> None:
+    rows = [ROW | {"auto": "binned"}, ROW | {"auto": "centred"}, ROW | {"auto": "centred", "binned": 0.6}]
+    told = summary_of_ridge(rows)
+    assert told["auto's encoding more than .02 below centred"] == "1 of 3"
+    assert told["auto's encoding more than .02 below the better one"] == "2 of 3"
+    assert told["mean R², the encoding that auto takes"] == "0.467"
+    assert not any("auto" in word for word in summary_of_ridge([ROW]))
+
+
+def test_recall_of_balanced_decisions_is_that_of_models_with_base_rates() -> None:
+    (table,) = (each for each in tables("tuning", "label") if each.name == "very rare label")
+    fit, test = table.fit_and_test(0, 3000)
+    found = []
+    for method in ("objective", "statistics"):
+        model = PrivateLogisticRegression(60.0, schema=table.schema, encoding="binned", method=method, random_state=0)
+        found.append(balanced_recall(model.fit(fit), fit, test, table))
+        assert (model.base_rates_ is None) == (method == "objective")
+    assert min(found) > 0.6
 
 
 def test_gaps_are_not_those_of_the_luckiest_method() -> None:

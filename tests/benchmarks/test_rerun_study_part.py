@@ -12,6 +12,7 @@ import pytest
 from benchmarks import rerun_study_part
 from benchmarks.study_pages import committed_result
 from sudare.papers import load_study
+from sudare.papers.diffprivlib_models import NOT_RUN
 from sudare.papers.study import Figure, ResultTable, StudyResult
 
 
@@ -48,3 +49,75 @@ def test_what_has_no_place_is_refused():
         rerun_study_part.with_part(
             {"tables": [], "figures": []}, {"tables": [{"title": "c"}], "figures": [], "errata": []}
         )
+
+
+def peer_table(says, cell, first=0.1):
+    return {"title": "a", "columns": ["ε", "ours", "diffprivlib, best C"], "rows": [[first, 1, cell]], "says": says}
+
+
+def test_numbers_of_diffprivlib_are_kept_where_it_is_not_there():
+    old = peer_table("Then. diffprivlib 0.6.6: its best; 5 repetitions.", 0.7)
+    new = peer_table(f"Now. {NOT_RUN}", None)
+    new["rows"][0][1] = 2
+    kept = rerun_study_part.with_diffprivlib_kept(old, new)
+    assert kept["rows"] == [[0.1, 2, 0.7]]
+    assert kept["says"] == "Now. diffprivlib 0.6.6: its best; 5 repetitions."
+    part = {"tables": [new], "figures": [], "errata": []}
+    assert rerun_study_part.with_part({"tables": [old], "figures": []}, part)["tables"] == [kept]
+    again = peer_table("Now. diffprivlib 0.6.6: its best; 9 repetitions.", 0.9)
+    assert rerun_study_part.with_diffprivlib_kept(old, again) == again
+    assert rerun_study_part.with_diffprivlib_kept(new, new) == new
+    with pytest.raises(LookupError, match="other columns or rows"):
+        rerun_study_part.with_diffprivlib_kept(peer_table(old["says"], 0.7, first=0.5), new)
+
+
+@pytest.mark.parametrize("name", ["000", "001"])
+def test_committed_tables_tell_of_diffprivlib_as_the_command_expects(name):
+    """Its sentence is the last one, so that it can be put in the place of the one that says that diffprivlib was not run."""
+    tables = [
+        each for each in committed_result(name)["tables"] if any("diffprivlib" in column for column in each["columns"])
+    ]
+    assert tables
+    for table in tables:
+        assert table["says"].count("diffprivlib 0.6.6: ") == 1
+        assert table["says"].rpartition(" repetitions.")[2] == ""
+
+
+def estimate(value, error=0.5):
+    return {"value": value, "standard_error": error, "repeats": 3}
+
+
+def result_of(*rows, title="a"):
+    return {"tables": [{"title": title, "columns": ["x", "y"], "rows": [list(row) for row in rows], "says": ""}]}
+
+
+def test_comparing_tells_how_far_numbers_are_from_the_committed_ones():
+    committed = result_of(("one", estimate(2.0)), ("two", 7), ("three", None))
+    (same,) = rerun_study_part.differences(committed, committed)
+    assert same == "a: numbers differ by 0 at most, 0 standard errors; 0 other cells differ"
+    (other,) = rerun_study_part.differences(committed, result_of(("one", estimate(1.0)), ("zwei", 7.5), ("three", 4)))
+    assert other == "a: numbers differ by 1 at most, 2 standard errors; 2 other cells differ"
+    assert rerun_study_part.differences(committed, result_of(("one", 1)))[0].endswith("other rows or columns")
+    assert rerun_study_part.differences(committed, result_of(title="b"))[0].endswith("not in the committed result")
+
+
+def test_comparing_leaves_out_diffprivlib_where_it_is_not_there():
+    old, new = peer_table("Then. diffprivlib 0.6.6: its best; 5 repetitions.", 0.7), peer_table(NOT_RUN, None)
+    (line,) = rerun_study_part.differences({"tables": [old]}, {"tables": [new]})
+    assert line.endswith("0 other cells differ")
+    (line,) = rerun_study_part.differences({"tables": [old]}, {"tables": [peer_table("With it.", 0.9)]})
+    assert line.startswith("a: numbers differ by 0.2 at most")
+
+
+def test_comparing_writes_nothing(monkeypatch, tmp_path, capsys):
+    text = json.dumps({"tables": [{"title": "b", "columns": ["x"], "rows": [[2]], "says": ""}], "figures": []})
+    (tmp_path / "003.json").write_text(text, "utf-8")
+    found = StudyResult([ResultTable("b", ("x",), [(1,)], "new")], [])
+    monkeypatch.setattr(rerun_study_part, "RESULTS", tmp_path)
+    monkeypatch.setattr(
+        rerun_study_part, "import_module", lambda name: SimpleNamespace(PARTS={"some": lambda *_: found})
+    )
+    monkeypatch.setattr(sys, "argv", ["rerun_study_part", "003", "some", "--compare"])
+    rerun_study_part.main()
+    assert (tmp_path / "003.json").read_text("utf-8") == text
+    assert capsys.readouterr().out == "b: numbers differ by 1 at most, 0 standard errors; 0 other cells differ\n"

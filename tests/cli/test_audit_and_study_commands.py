@@ -16,6 +16,7 @@ from sudare.papers import Estimate, Figure, ResultTable, Study, StudyResult, Stu
 from sudare.privacy.mechanisms import Laplace
 from sudare.report.plots import Series, curves
 from tests.cli.conftest import Sudare
+from tests.languages.english_left import english_left
 
 
 def test_audit_list(sudare: Sudare) -> None:
@@ -109,6 +110,11 @@ def test_study(sudare: Sudare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_study_list(sudare: Sudare) -> None:
     assert "core" in sudare("study", "list").stdout
     assert "core" in sudare("study", "list", "--json").values["studies"]
+
+
+def test_studies_in_japanese(sudare: Sudare) -> None:
+    assert english_left(sudare("--lang", "ja", "study", "list").stdout) == []
+    assert "スタディ 'none' はありません。" in sudare("--lang", "ja", "study", "none").stderr
 
 
 def test_a_study_without_data_says_what_to_do(sudare: Sudare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

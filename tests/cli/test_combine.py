@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from sudare.errors import SudareError
+from sudare.errors import ReleaseUntrusted, SudareError
 from sudare.experts.combined_model_file import METHODS, combination
 from sudare.frames import read
 from sudare.privacy import Release
 from sudare.privacy.release import audited
 from sudare.privacy.release import read as read_release
-from sudare.requests.catalogue import with_target
+from sudare.requests.request_kinds import with_target
 from sudare.schema import Schema
 from tests.cli.conftest import FIT_MEAN, Sudare
 
@@ -55,6 +57,24 @@ def test_a_combined_model_predicts_as_it_does_in_python(
     assert np.allclose(
         predicted.values["predictions"]["probability_yes"], model.predict_proba(own.select(["age"]))[:, 1], atol=1e-12
     )
+
+
+def test_whose_models_are_in_a_combined_one_is_told_and_checked(house: Path, sudare: Sudare, experts: None) -> None:
+    words = ("combine", "own.csv", *EXPERTS, "--schema", "schema.toml", "--target", "smoker", "-o", "own.model")
+    assert sudare(*words).exit_code == 0
+    predict = ("predict", "own.model", "own.csv")
+    unchecked = sudare(*predict).stdout
+    assert "has no signature; the models in it were NOT CHECKED against keys you trust" in unchecked
+    checked = sudare(*predict, "--trusted", "key-public.pem")
+    assert checked.exit_code == 0, checked.stderr
+    assert "has no signature; each of the models in it is signed by a key you trust." in checked.stdout
+    assert "NOT CHECKED" not in checked.stdout
+    assert "署名はありません。中のモデルは" in sudare(*predict, "--trusted", "key-public.pem", "--lang", "ja").stdout
+    stranger = Ed25519PrivateKey.generate().public_key()
+    (house / "stranger.pem").write_bytes(stranger.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    refused = sudare(*predict, "--trusted", "stranger.pem")
+    assert refused.exit_code == ReleaseUntrusted.exit_code
+    assert refused.stdout == ""
 
 
 def test_errors_name_the_file_that_they_are_about(house: Path, sudare: Sudare, experts: None) -> None:

@@ -34,6 +34,7 @@ from sudare.privacy import Guarantee
 from sudare.privacy.accounting import gaussian_cost, pure_cost
 from tests.cli.conftest import Sudare
 from tests.consortium.documents import agreement_of, signed_by_all, three_identities
+from tests.languages.english_left import english_left
 
 PASSPHRASE = "correct horse battery"
 SCHEMA = """
@@ -87,6 +88,26 @@ def built_consortium(tmp_path_factory: pytest.TempPathFactory) -> Path:
             signed = invoked("consortium", "sign", "--member", f"{name}/member.toml")
             assert signed.exit_code == 0, signed.stderr
     return folder
+
+
+JAPANESE = (
+    ("status",), ("approve", "risk", "--dry-run"), ("approve", "risk"), ("deny", "risk", "--reason", "no"),
+    ("deny", "scales", "--reason", "no", "--dry-run"), ("status",), ("consortium", "sign", "--dry-run"),
+    ("consortium", "blame", "risk"), ("run", "risk"), ("approve", "nothing"), ("consortium", "check", "agreement.toml"),
+    (*NEW[:2], "other.toml", *NEW[3:]), (*NEW[:2], "third.toml", *NEW[3:], "--threshold", "1"),
+)  # fmt: skip
+
+
+def test_what_is_told_of_a_consortium_is_japanese(consortium: Path, sudare: Sudare) -> None:
+    left = {}
+    for words in JAPANESE:
+        takes_member = words[0] != "consortium" or words[1] in ("sign", "blame")
+        member = ("--member", "east/member.toml") if takes_member else ()
+        told = sudare("--lang", "ja", *words, *member).output
+        assert re.search("[ぁ-んァ-ヶ]", told), words
+        if found := english_left(told):
+            left[words] = found
+    assert left == {}
 
 
 @pytest.fixture
@@ -418,14 +439,13 @@ def test_approve_deny_status(consortium: Path, sudare: Sudare, monkeypatch: pyte
     assert "Left of the budget: ε 2, δ 1e-06." in sudare("status").stdout
     assert "ε 0.25" in sudare("approve", "scales").stdout
     assert {each["node"] for each in sudare("status", "--json").values["tasks"]} == {""}
+    told = {"agreement": agreement.digest, "process": None, "present": []}
     (member.state_folder / "node.json").write_text(
-        json.dumps({"agreement": agreement.digest, "tasks": {"risk": {"state": "running"}}})
+        json.dumps({**told, "tasks": {"risk": {"state": "running", "files": []}}})
     )
     assert {each["task"]: each["node"] for each in sudare("status", "--json").values["tasks"]}["risk"] == "running"
-    stopped = {"state": "failed", "error": "MembersMissing: 'north' is gone. Run it again."}
-    (member.state_folder / "node.json").write_text(
-        json.dumps({"agreement": agreement.digest, "tasks": {"risk": stopped}})
-    )
+    stopped = {"state": "failed", "error": "MembersMissing: 'north' is gone. Run it again.", "files": []}
+    (member.state_folder / "node.json").write_text(json.dumps({**told, "tasks": {"risk": stopped}}))
     assert "risk stopped: MembersMissing: 'north' is gone. Run it again." in sudare("status").stdout
 
 
@@ -462,8 +482,9 @@ def test_a_private_dictionary_from_its_words_to_the_status(
     words = ("--member", "east/member.toml")
     approved = sudare("approve", "wear", *words, "--dry-run").stdout
     assert "It costs at most ε 1.5, δ 1e-6." in approved
-    assert "In sums all 2 members must stay; none may be dishonest; the noise counts on 1 share of 2." in unwrapped(
-        approved
+    assert (
+        "In sums all 2 members must stay. None of them may be dishonest. The noise counts on 1 share of 2."
+        in unwrapped(approved)
     )
     told = "ε 1.5, δ 1e-6 in all, towards everyone"
     assert f"{told}; not charged yet." in unwrapped(sudare("status", *words).stdout)
@@ -485,7 +506,7 @@ def test_a_private_dictionary_from_its_words_to_the_status(
 
 def test_who_must_stay_who_may_lie_and_what_the_noise_counts_on_is_said(consortium: Path, sudare: Sudare) -> None:
     words = ("--member", "east/member.toml")
-    two = "In sums all 2 members must stay; none may be dishonest; the noise counts on 1 share of 2."
+    two = "In sums all 2 members must stay. None of them may be dishonest. The noise counts on 1 share of 2."
     numbers = {"members": 2, "threshold": 2, "dishonest": 0, "colluders": 1, "collector": None}
     commands: list[tuple[str, ...]] = [
         ("consortium", "check", "agreement.toml"),
@@ -503,14 +524,14 @@ def test_who_must_stay_who_may_lie_and_what_the_noise_counts_on_is_said(consorti
     )
     four = replace(agreement, members=(*agreement.members, *more), sums=Sums(threshold=3, dishonest=1))
     four.save("agreement.toml")
-    line = "In sums 3 of 4 members must stay; 1 may be dishonest; members collect by turns; the noise counts on 1 share of 4."
+    line = "In sums 3 of 4 members must stay. 1 of them may be dishonest. Members collect by turns. The noise counts on 1 share of 4."
     for command in commands:
         assert line in unwrapped(sudare(*command).stdout)
 
     relay = Relay(Identity.generated().public_key.hex())
     replace(four, sums=replace(four.sums, collector="relay"), relay=relay).save("agreement.toml")
     for command in commands:
-        assert line.replace("members collect by turns", "the relay collects, and sees totals") in unwrapped(
+        assert line.replace("Members collect by turns", "The relay collects, and sees totals") in unwrapped(
             sudare(*command).stdout
         )
         assert sudare(*command, "--json").values["sums"]["collector"] == "relay"
@@ -520,7 +541,7 @@ def test_who_must_stay_who_may_lie_and_what_the_noise_counts_on_is_said(consorti
     exact = DictionaryTask("patterns", 2, consent=True)
     replace(four, tasks=(exact, *four.tasks)).save("agreement.toml")
     approved = unwrapped(sudare("approve", "patterns", *words, "--dry-run").stdout)
-    assert "In sums 3 of 4 members must stay; 1 may be dishonest; members collect by turns." in approved
+    assert "In sums 3 of 4 members must stay. 1 of them may be dishonest. Members collect by turns." in approved
     replace(four, tasks=(CensusTask("ages", ("age",), 0.5),)).save("agreement.toml")
     assert "In sums" not in sudare("consortium", "check", "agreement.toml").stdout
     assert sudare("approve", "ages", *words, "--dry-run", "--json").values["sums"] is None

@@ -63,7 +63,7 @@ def test_disjoint_slices_cost_their_most(house: Path, sudare: Sudare) -> None:
         made = sudare(*words, "--slice", f"smoker={value}", "-o", f"{value}.sudare", "--json")
         assert made.exit_code == 0, made.stderr
         assert made.values["remaining"]["epsilon"] == 0.5
-    assert all("the rows with smoker = no" in sudare(each, "no.sudare").stdout for each in ("inspect", "show"))
+    assert all("the rows with “smoker” = “no”" in sudare(each, "no.sudare").stdout for each in ("inspect", "show"))
     told = sudare("budget", "show", "patients").stdout
     assert "records of smoker=yes: ε 1.5, δ 0 spent" in told
     values = sudare("budget", "show", "patients", "--json").values["accounts"][0]
@@ -115,8 +115,20 @@ def test_a_mean_of_a_slice_is_refused(house: Path, sudare: Sudare) -> None:
 def test_what_is_told_after_a_fit(house: Path, sudare: Sudare) -> None:
     told = sudare(*FIT_MEAN, "-o", "new.sudare", *SIGN).stdout
     assert "Wrote new.sudare: ε = 0.5, δ = 0, replace-one record, towards everyone (strong)." in told
-    assert "has ε = 1.0 left" in told
+    assert "has ε = 1.0, δ = 1e-6 left" in told
     assert "2 values lay outside the bounds" in told
+
+
+def test_what_is_left_of_delta_is_told_beside_epsilon(house: Path, sudare: Sudare) -> None:
+    words = (*FIT_MEAN[:7], "--ledger", "own.db", *SIGN)
+    opened = sudare(*words, "--budget", 3, "--budget-delta", "3e-6", "--delta", "1e-6", "-o", "one.sudare")
+    assert "Account 'table' has ε = 2.5, δ = 2e-6 left." in opened.stdout
+    # It counts for an account that has some, also where this fit takes none and where none is left.
+    assert "has ε = 2.0, δ = 2e-6 left." in sudare(*words, "-o", "two.sudare").stdout
+    last = sudare(*words, "--delta", "2e-6", "-o", "three.sudare")
+    assert "has ε = 1.5, δ = 0 left." in last.stdout
+    japanese = sudare("--lang", "ja", *words, "-o", "four.sudare").stdout
+    assert "口座 'table' の残りは ε = 1.0, δ = 0 です。" in japanese
 
 
 def test_the_key_comes_from_the_environment(house: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,3 +283,30 @@ def test_a_cluster_gives_the_release_of_one_machine(house: Path, sudare: Sudare)
     nowhere = sudare(*FIT_MEAN, "-o", "nowhere.sudare", *SIGN, "--cluster", "no address")
     assert nowhere.exit_code == InvalidParameter.exit_code
     assert spent(house) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("link.sudare", 55, "'link.sudare' exists already."),
+        ("x" * 300 + ".sudare", 10, "File name too long"),
+    ],
+)
+def test_a_name_that_cannot_be_written_costs_nothing(
+    house: Path, sudare: Sudare, name: str, code: int, said: str
+) -> None:
+    """A link that leads nowhere is there, although it does not exist to those who follow it."""
+    (house / "link.sudare").symlink_to(house / "nowhere" / "x")
+    before = Ledger(house / "ledger.db").account("patients").spent()
+    refused = sudare(*FIT_MEAN, "-o", name, *SIGN)
+    assert (refused.exit_code, said in refused.stderr) == (code, True), refused.stderr
+    assert Ledger(house / "ledger.db").account("patients").spent() == before
+
+
+def test_rows_beside_a_release_need_a_name_as_well(house: Path, sudare: Sudare) -> None:
+    name = "x" * 245 + ".sudare"
+    words = ("perturb", "table.parquet", "--schema", "schema.toml", "--epsilon", 1, "--account", "patients")
+    before = Ledger(house / "ledger.db").account("patients").spent()
+    refused = sudare(*words, "-o", name, *SIGN)
+    assert (refused.exit_code, "File name too long" in refused.stderr) == (10, True), refused.stderr
+    assert Ledger(house / "ledger.db").account("patients").spent() == before

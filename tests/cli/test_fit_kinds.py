@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -88,6 +89,58 @@ def test_a_dry_run_expects_the_error_of_the_rows_that_are_kept_of_persons(sudare
     assert error["size"] == pytest.approx(2 * 110 / 61 * math.log(3), rel=0.05)
 
 
+def test_names_and_units_of_columns_are_the_same_in_dry_runs_and_in_numbers(
+    house: Path, sudare: Sudare, tmp_path: Path
+) -> None:
+    """Somebody's own words are never translated, not even those that sudare says itself elsewhere."""
+    rows = pd.DataFrame({"days kept": [3.0] * 400, "ward": ["a", "b"] * 200})
+    rows.to_csv(tmp_path / "stays.csv", index=False)
+    (tmp_path / "stays.toml").write_text(
+        '[columns."days kept"]\nkind = "number"\nlow = 0\nhigh = 30\nunit = "days"\n'
+        '[columns.ward]\nkind = "category"\nvalues = ["a", "b"]\n'
+    )
+    table = (tmp_path / "stays.csv", "--schema", tmp_path / "stays.toml", "--by", "ward", "--mean-of", "days kept")
+    words = ("fit", "table", *table, "--epsilon", 1, "--budget", 2, "--ledger", tmp_path / "new.db")
+    told = sudare("--lang", "ja", *words, "--dry-run").stdout
+    assert re.search(r"days kept の各平均 ±[\d.]+ days。", told)
+    assert re.search(r"件数 ±[\d.]+ レコード", told)
+    (counts, means, _) = sudare(*words, "--dry-run", "--json").values["expected_errors"]
+    assert (counts["what"], means["what"], means["unit"]) == ("counts", "means of days kept", "days")
+    assert sudare(*words, *SIGN).exit_code == 0
+    assert "days kept の平均 (days)" in " ".join(sudare("--lang", "ja", "show", "new.sudare").stdout.split())
+
+
 def test_help_says_which_kinds_take_slices(sudare: Sudare) -> None:
     assert "Not for this kind" not in sudare("fit", "table", "--help").stdout
     assert "Not for this kind" in sudare("fit", "additive", "--help").stdout
+
+
+PERSONS = {
+    "mean": (), "histogram": (), "scaler": (), "quantiles": ("--quantile-of", "age"),
+    "table": ("--by", "smoker", "--mean-of", "age", "--delta", "1e-7"),
+    "logistic": ("--target", "smoker"), "svc": ("--target", "smoker"), "ridge": ("--target", "age"),
+    "gibbs": ("--target", "smoker", "--delta", "1e-7"), "additive": ("--target", "smoker"),
+    "network": ("--target", "age", "--delta", "1e-7", "--hidden-layer-size", "4", "--max-iter", "2", "--encode-as", "scaled"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("most_rows", ["3", '"auto"\nlargest = 8'])
+@pytest.mark.parametrize("kind", PERSONS)
+def test_a_dry_run_does_to_persons_what_the_run_does(house: Path, sudare: Sudare, kind: str, most_rows: str) -> None:
+    """Where the run is paid for the dry run names its price; where it is refused the dry run is, with the same error."""
+    rows = pd.DataFrame({"age": [20.0 + number % 60 for number in range(600)], "smoker": ["yes", "no", "no"] * 200})
+    rows["pid"] = [f"p{number % 100}" for number in range(600)]
+    rows.to_csv("visits.csv", index=False)
+    declared = Path("schema.toml").read_text()
+    Path("visits.toml").write_text(f'{declared}\n[person]\ncolumn = "pid"\nmost_rows = {most_rows}\n')
+    words = ("fit", kind, "visits.csv", "--schema", "visits.toml", "--epsilon", 1, *PERSONS[kind], "--budget", 3)
+    paid = (*words, "--budget-delta", 1e-5, "--ledger", "new.db", "--json")
+    told, made = sudare(*paid, "--dry-run"), sudare(*paid, *SIGN)
+    assert told.exit_code == made.exit_code, (told.stdout, made.stdout)
+    refused = kind == "network" or (kind == "gibbs" and "auto" in most_rows)
+    assert bool(made.exit_code) == refused, made.stdout
+    if refused:
+        assert told.values["error"] == made.values["error"]
+    else:
+        assert told.values["left_after"] == made.values["remaining"]
+        assert made.values["remaining"]["epsilon"] <= 2

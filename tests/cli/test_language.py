@@ -55,6 +55,14 @@ def test_json_is_translated_only_where_the_line_asks(monkeypatch: pytest.MonkeyP
     assert english["exit_code"] == japanese["exit_code"]
 
 
+@pytest.mark.parametrize(("language", "said"), [("en", "with a budget (--budget)."), ("ja", "（--budget）。")])
+def test_a_missing_ledger_is_told_in_words_of_the_shell(language: str, said: str) -> None:
+    told = " ".join(invoked("budget", "show", "--ledger", "none.db", "--lang", language).stderr.split())
+    assert said in told
+    assert "Python" not in told
+    assert "epsilon" not in told
+
+
 def test_a_language_that_is_not_spoken_is_refused() -> None:
     assert invoked("--lang", "xx", "demo").exit_code == 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -54,6 +55,21 @@ def test_an_unknown_task_is_refused_before_anything_is_opened(clinics: Path) -> 
     assert "risk" in outcome.stderr
 
 
+@pytest.mark.parametrize("command", [("node",), ("run", "risk")])
+@pytest.mark.parametrize("module", ["ledger_rollback", "state_format", "agreement.taken_versions"])
+def test_a_node_that_cannot_start_on_a_full_disk_says_so_in_words(
+    clinics: Path, command: tuple[str, ...], module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes, mode: int = 0) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(f"sudare.consortium.{module}.write_atomically", full)
+    monkeypatch.setattr("sudare.consortium.node_connection.transport_of", lambda *_, **__: LocalHub().join("east"))
+    outcome = invoked(*command, "--member", "east/member.toml", "--kit", "kit", "--relay", "localhost:1")
+    assert outcome.exit_code == ConsortiumError.exit_code
+    assert "cannot be written (No space left on device). Make room" in outcome.stderr.replace("\n", " ")
+
+
 def test_a_second_node_of_a_member_is_refused(clinics: Path) -> None:
     (clinics / "east/state").mkdir(mode=0o700)
     with held_alone(clinics / "east/state/node.lock") as alone:
@@ -85,7 +101,9 @@ def test_run_leaves_the_work_to_a_node_that_is_running_and_tells_why_it_stopped(
         while not request.exists():
             time.sleep(0.02)
         document = {"state": state, "error": error, "files": ["results/risk/model.sudare"]}
-        (home / STATES).write_text(json.dumps({"agreement": digest, "tasks": {"risk": document}}))
+        (home / STATES).write_text(
+            json.dumps({"agreement": digest, "process": None, "present": [], "tasks": {"risk": document}})
+        )
 
     with held_alone(home / "node.lock"):
         worker = threading.Thread(target=answer)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from sudare.cli.option_names_in_errors import with_option_names
+from sudare.errors import LedgerMissing
+from sudare.languages import translated
 from tests.cli.conftest import FIT_MEAN, Sudare
 
 OPTIONS = {
@@ -55,3 +57,11 @@ def test_refusals_of_fits_name_options(house: Path, sudare: Sudare, words: tuple
     assert told in refused.stderr
     as_json = sudare(*words, "--dry-run", "--json").values["error"]
     assert as_json["exit_code"] == refused.exit_code
+
+
+def test_a_missing_ledger_has_no_words_of_python() -> None:
+    told = with_option_names(LedgerMissing.help, {"epsilon": "--epsilon"})
+    assert told.endswith("when an account is opened with a budget (--budget).")
+    told = with_option_names(translated(LedgerMissing.help, "ja"), {"epsilon": "--epsilon"})
+    assert told.endswith("（--budget）。")
+    assert "Python" not in told

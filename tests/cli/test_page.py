@@ -69,6 +69,18 @@ def test_a_page_is_served_until_it_is_stopped(tmp_path: Path) -> None:
     assert events == ["started", "signed-in", "sign-in-refused", "stopped"]
 
 
+def test_the_address_is_told_in_the_language_of_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sudare: Sudare
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sudare.web.server.serve", lambda *arguments: arguments[-1]())
+    told = sudare("page", "--port", 0, "--lang", "ja").stdout
+    assert told.startswith("次を開いてください：http://127.0.0.1:")
+    assert "sign-in?token=" in told
+    assert told.endswith("   （このコンピュータのみ。Ctrl-C で終わります）\n")
+    assert sudare("page", "--port", 0, "--lang", "en").stdout.startswith("Open http://127.0.0.1:")
+
+
 def test_a_table_that_cannot_be_asked_about_is_told_in_japanese(house: Path, sudare: Sudare) -> None:
     (house / "page.toml").write_text('schemas = "none"\n[tables.k]\nsource = "patients.csv"\nschema = "k"\n')
     (house / "none").mkdir()

@@ -53,6 +53,24 @@ def test_a_city_counts_without_knowing(town: Path, sudare: Sudare) -> None:
     assert "tensors" not in values
 
 
+@pytest.mark.parametrize("most_rows", ["3", '"auto"\nlargest = 8'])
+@pytest.mark.parametrize("amount", [("--k", 2), ("--epsilon", 1)])
+def test_dry_runs_price_what_a_run_costs_where_persons_have_more_rows(
+    town: Path, sudare: Sudare, amount: tuple[str, int], most_rows: str
+) -> None:
+    people = pd.read_parquet("people.parquet")
+    people["who"] = np.arange(len(people)) % 300
+    people.to_parquet("people.parquet")
+    (town / "people.toml").write_text(f"{SCHEMA_WITH_TOWN}\n[person]\ncolumn = 'who'\nmost_rows = {most_rows}\n")
+    told = sudare(*BASE, *amount, "--budget", 100, "--dry-run", "--json")
+    assert told.exit_code == 0, told.stdout
+    made = sudare(*BASE, *amount, "--budget", 100, *PAY[2:], "--json")
+    assert made.exit_code == 0, made.stdout
+    assert made.values["rows"] == (900 if most_rows == "3" else 2400)
+    assert told.values["statement"] == made.values["statement"]
+    assert told.values["left_after"] == made.values["remaining"]
+
+
 @pytest.mark.long
 def test_reconstructing_numbers(town: Path, sudare: Sudare) -> None:
     assert (

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -96,3 +100,39 @@ def test_a_kept_column_is_not_mixed_with_those_of_the_result(house: Path, sudare
     told = sudare("predict", "mean.sudare", "people.csv", "--keep", name)
     assert told.exit_code == 10
     assert "of its own" in told.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("predict", "pipe.sudare", "new.csv"),
+        ("inspect", "pipe.sudare"),
+        ("combine", "new.csv", "pipe.sudare", "--schema", "schema.toml", "-o", "own.model"),
+        ("fit", "mean", "new.csv", "--schema", "pipe.toml", "--epsilon", "1", "--dry-run"),
+        ("fit", "mean", "pipe.csv", "--schema", "schema.toml", "--epsilon", "1", "--dry-run"),
+        ("budget", "verify", "--head", "pipe.json"),
+    ],
+    ids=" ".join,
+)
+def test_nobody_waits_for_a_pipe(house: Path, sudare: Sudare, new: pd.DataFrame, words: tuple[str, ...]) -> None:
+    for name in ("pipe.sudare", "pipe.csv", "pipe.toml", "pipe.json"):
+        os.mkfifo(house / name)
+    with ended_in(20):
+        told = sudare(*words)
+    assert told.exit_code not in (0, 1), told.stdout
+
+
+@contextlib.contextmanager
+def ended_in(seconds: int) -> Iterator[None]:
+    """Raise TimeoutError where it takes longer."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

@@ -90,6 +90,18 @@ def test_a_run_that_fails_says_what_was_charged(here: Path, sudare: Sudare) -> N
     assert "is failed; ε = 0 was charged. BudgetExceeded" in ran.stderr
 
 
+def test_a_request_whose_expected_error_was_edited_is_not_shown_as_asked_for(here: Path, sudare: Sudare) -> None:
+    name = sudare(*ASK, "--json").values["identity"]
+    (shown,) = sudare("request", "show", name, "--json").values["versions"][0]["expected"]
+    assert (shown["what"], shown["unit"]) == ("mean of age", "years")
+    file = here / "requests" / f"{name}.json"
+    file.write_text(file.read_text().replace(f'"size":{shown["size"]!r}', '"size":0.001'))
+    told = sudare("request", "show", name)
+    assert (told.exit_code, "±" in told.output) == (RequestError.exit_code, False)
+    approving = sudare("request", "approve", name, "--version", "1", "--reason", "seen")
+    assert (approving.exit_code, "±" in approving.output) == (RequestError.exit_code, False)
+
+
 def test_a_request_whose_process_ended_can_be_gone_on_with(here: Path, sudare: Sudare) -> None:
     name = sudare(*ASK, "--json").values["identity"]
     sudare("request", "approve", name, "--version", "1", "--reason", "seen")

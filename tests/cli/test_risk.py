@@ -9,6 +9,7 @@ import pytest
 from sudare.errors import InvalidParameter
 from sudare.sums.neighbour_graph import neighbourhood
 from tests.cli.conftest import Sudare
+from tests.languages.english_left import english_left
 
 QUICK = ("--trials", 500)
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -143,6 +144,15 @@ def test_risk_for_people(sudare: Sudare) -> None:
     ):
         assert text in told.stdout
     assert told.stderr == ""
+
+
+@pytest.mark.parametrize("colluders", [1, 3])
+def test_risk_in_japanese(sudare: Sudare, colluders: int) -> None:
+    told = sudare("--lang", "ja", "risk", "chunks", "--members", 12, "--colluders", colluders, *QUICK)
+    assert "一つの和の 99 % 区間" in told.stdout
+    assert english_left(told.stdout) == []
+    refused = sudare("--lang", "ja", "risk", "chunks", "--members", 12, "--graph", "star").stderr
+    assert "グラフ 'star' はありません。" in refused
 
 
 def test_the_answer_on_the_page_is_the_commands(sudare: Sudare) -> None:

@@ -35,6 +35,25 @@ def test_a_table_by_group(table: Path, house: Path, sudare: Sudare) -> None:
     assert sudare("show", "table.sudare", "--by", "age").exit_code == 10
 
 
+def test_a_negative_count_is_said_to_be_noise_and_its_interval_begins_at_zero(house: Path, sudare: Sudare) -> None:
+    # That none of 60 empty cells has negative noise has probability 2⁻⁶⁰ about.
+    names = ", ".join(f'"t{place}"' for place in range(60))
+    (house / "many.toml").write_text(
+        (house / "schema.toml").read_text().replace('"no", "yes"', f'"no", "yes", {names}')
+    )
+    words = ("table.parquet", "--schema", "many.toml", "--epsilon", 0.1, "--account", "patients", "--key", "key.pem")
+    for kind, options in (("histogram", ()), ("table", ("--by", "smoker"))):
+        made = sudare("fit", kind, *words, *options, "-o", f"{kind}.sudare")
+        assert made.exit_code == 0, made.stderr
+        values = sudare("show", f"{kind}.sudare", "--json").values
+        assert min(values["table"]["count"]) < 0
+        assert min(values["table"]["count_low"]) == 0
+        assert min(values["table"]["count_high"]) >= 0
+        assert "A count below 0 is noise" in sudare("show", f"{kind}.sudare").stdout
+        assert "0 未満の件数はノイズ" in sudare("show", f"{kind}.sudare", "--lang", "ja").stdout
+        assert sudare("show", f"{kind}.sudare", "--csv", f"{kind}.csv").exit_code == 0
+
+
 def test_means(house: Path, sudare: Sudare) -> None:
     values = sudare("show", "mean.sudare", "--json").values
     assert (values["learner"], values["table"]["column"]) == ("PrivateMean", ["age"])
@@ -67,6 +86,10 @@ def test_every_kind_has_something_to_show(house: Path, sudare: Sudare, kind: str
     assert sudare("show", "new.sudare").exit_code == 0
     drawn = sudare("show", "new.sudare", "--plot", "new.png")
     assert drawn.exit_code == (10 if kind == "network" else 0), drawn.stderr
+    if kind == "scaler":
+        told = sudare("show", "new.sudare").stdout
+        assert "no intervals are shown: with probability 0.95 the noise of a mean is about " in told
+        assert "区間は示していません" in sudare("show", "new.sudare", "--lang", "ja").stdout
     if kind == "logistic":
         assert values["table"]["term"] == ["(intercept)", "age"]
     if kind == "network":
@@ -179,7 +202,7 @@ def test_rows_of_persons_that_were_left_out_are_told(house: Path, sudare: Sudare
         assert made.exit_code == 0, made.stderr
     for command in ("show", "inspect"):
         assert "at most 2 rows a person" in sudare(command, "two.sudare").stdout
-        assert "chosen privately, with ε = 0.06" in sudare(command, "auto.sudare").stdout
+        assert "chosen privately, with ε = 0.07" in sudare(command, "auto.sudare").stdout
     assert "exact number of the kept records" in sudare("show", "two.sudare").stdout
     assert "at most 2 rows" in sudare("show", "two.sudare", "--json").values["computed from"]
 

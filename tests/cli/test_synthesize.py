@@ -114,6 +114,27 @@ def test_dry_runs_spend_nothing(hospital: Path, sudare: Sudare) -> None:
     assert not (hospital / "visits.sudare").exists()
 
 
+@pytest.mark.parametrize("most_rows", ["3", '"auto"\nlargest = 8'])
+@pytest.mark.parametrize("engine", ["marginals", "adaptive", "microaggregation"])
+def test_dry_runs_price_what_a_run_costs_where_persons_have_more_rows(
+    hospital: Path, sudare: Sudare, engine: str, most_rows: str
+) -> None:
+    table = pd.read_parquet("visits.parquet")
+    table["patient"] = np.arange(len(table)) % 300
+    table.to_parquet("visits.parquet")
+    (hospital / "visits.toml").write_text(
+        f"{SCHEMA_WITH_LABEL}\n[person]\ncolumn = 'patient'\nmost_rows = {most_rows}\n"
+    )
+    words = (*BASE, "--engine", engine, "--json")
+    told = sudare(*words, "--dry-run", "--budget", 5, "--budget-delta", 1e-5)
+    assert told.exit_code == 0, told.stderr
+    made = sudare(*words, *PAY)
+    assert made.exit_code == 0, made.stderr
+    assert told.values["guarantee"] == made.values["guarantee"]
+    assert told.values["guarantee"]["unit"] == "person"
+    assert told.values["left_after"] == made.values["remaining"]
+
+
 def test_what_is_wrong(hospital: Path, sudare: Sudare) -> None:
     for words in (
         (*BASE, *PAY, "--pair", "age"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sudare.consortium import Agreement, Approvals, LearningTask, Member
+from sudare.consortium import Agreement, Approvals, DictionaryTask, LearningTask, Member, ModelsTask
 from sudare.consortium.agreement.amendments import Amendment, adopt_proposal, amended, history_folder, proposal_path
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements
@@ -27,8 +27,9 @@ from sudare.consortium.member_report_page import report_page
 from sudare.consortium.report_comparison import compared
 from sudare.errors import AgreementError
 from sudare.report.html_page import page_html
+from sudare.schema import Schema
 from tests.cli.conftest import invoked
-from tests.consortium.clinics import IDENTITIES, founded, node_of, patients, run_together
+from tests.consortium.clinics import IDENTITIES, SCHEMA, founded, node_of, patients, run_together
 from tests.consortium.documents import signed_by_all
 from tests.consortium.local_transport import LocalHub
 
@@ -141,6 +142,38 @@ def test_results_of_an_earlier_version_are_compared_by_what_the_ledger_has(later
     assert [each.about for each in lie.findings] == ["result"]
 
 
+def test_results_of_an_earlier_version_are_not_taken_for_those_of_a_later_one(tmp_path: Path) -> None:
+    """East has paid for both tasks of the second version and waits; what lies in its folders is of the first. Later it is set aside, and the others' is not accused."""
+    models = ModelsTask("models", "PrivateLogisticRegression", 1.0)
+    options = {"family": "diagonal_gaussian", "search": False, "max_iter": 2}
+    patterns = DictionaryTask("patterns", 2, True, parameters=options)
+    schema = Schema({name: SCHEMA.columns[name] for name in ("age", "pressure", "ill")})
+    tables = [patients(seed, rows=150).drop(columns="smoker") for seed in range(3)]
+    members, names = founded(tmp_path, models, patterns, schema=schema, tables=tables), ["models", "patterns"]
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], names)
+    first = report_values(members[0])
+    assert [set(task["results"]) for task in first["tasks"]] == [{"east", "north", "west"}, {"patterns"}]
+    adopted(members[0].agreement_path, Amendment(), IDENTITIES)
+    alone = node_of(members[0], LocalHub())
+    for name in names:
+        alone._prepared(alone.agreement.task(name))
+    waiting = report_values(members[0])
+    assert [bool(task["entries"]) for task in waiting["tasks"]] == [True] * 4
+    assert [set(task["results"]) for task in waiting["tasks"]] == [set()] * 4
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], names)
+    second = [signed_report(report_values(member), IDENTITIES[member.name]) for member in members]
+    assert [set(task["results"]) for task in second[0].values["tasks"][2:]] == [{"east", "north", "west"}, {"patterns"}]
+    for report in (second[1], second[2], signed_report(waiting, IDENTITIES["east"])):
+        assert compared(second[0], report).findings == []
+    kept = {path.name[4:] for name in names for path in (members[0].results_folder(name) / "earlier").iterdir()}
+    assert kept == {f"{name}.sudare" for name in ("own", "east", "north", "west")} | {
+        "combination.json",
+        "dictionary.json",
+    }
+
+
 def test_a_report_signed_before_a_rotation_and_by_one_that_has_left_counts_under_later_versions(
     later: list[Member],
 ) -> None:
@@ -212,7 +245,9 @@ def test_the_commands(members: list[Member], tmp_path: Path, monkeypatch: pytest
     write_report(tmp_path / "lie.json", signed_report(values, IDENTITIES["north"]))
     told = invoked("consortium", "compare", "east.json", "lie.json", *named, "--json")
     assert told.exit_code == 86
-    assert told.values["contradictions"] == [{"about": "result", "text": "risk: they hold different results (release)"}]
+    assert told.values["contradictions"] == [
+        {"about": "result", "text": "risk: they hold different results (release)", "by": ["east", "north"]}
+    ]
     # A name in a report begins no line of its own.
     lie = {**values, "member": "north\nNothing in the reports of east and north contradicts the other."}
     write_report(tmp_path / "lines.json", signed_report(lie, IDENTITIES["north"]))

@@ -113,8 +113,8 @@ def test_a_private_dictionary_is_charged_and_not_disclosed_and_has_a_card(tmp_pa
         assert "ε = 2.0, δ = 1e-6: moderate" in card
         assert "3, each with a share of the noise; 2 of the shares may be known" in card
         assert "own_weights" in card
-        assert f"account '{member.account_name}', entry {charge.position}" in card
-        assert "from age, pressure" in card
+        assert f"account “{member.account_name}”, entry {charge.position}" in card
+        assert "from “age”, “pressure”" in card
         assert states_of(member)["wear"]["files"] == ["results/wear/dictionary.json", "results/wear/card.txt"]
 
 
@@ -336,7 +336,7 @@ def test_health_tells_states_and_nothing_else(tmp_path: Path) -> None:
         with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/health", timeout=10) as answer:
             facts = json.loads(answer.read())
         states = {"member", "agreement", "version", "up_seconds", "members", "present", "tasks"}
-        assert set(facts) == states | {"dropped", "held_bytes", "relay_reached"}
+        assert set(facts) == states | {"dropped", "held_bytes", "relay_reached", "turned_seconds_ago", "problem"}
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/results", timeout=10)
         # As a browser asks that a foreign site has told its own name is this machine's.

@@ -125,7 +125,8 @@ def test_what_was_paid_for_is_finished_also_where_another_member_of_the_same_fil
     assert adopt_following_version(east, second) == third
     assert not look(again)
     # As its node writes when the task is finished.
-    finished = {"agreement": first.digest, "tasks": {"risk": {"state": "finished"}}}
+    ended = {"state": "finished", "files": []}
+    finished = {"agreement": first.digest, "process": None, "present": [], "tasks": {"risk": ended}}
     write_atomically(west.state_folder / "node.json", json.dumps(finished).encode())
     assert tasks_under_way(west, first) == {}
     assert look(again)

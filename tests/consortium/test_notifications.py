@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,46 @@ def test_a_command_that_fails_is_logged_and_nothing_else_happens(words: tuple[st
     ]
 
 
+def test_events_beyond_those_that_may_wait_hold_nobody_up_and_are_counted(tmp_path: Path) -> None:
+    """The command hangs until its time is over; the node goes on at once, and the log says of which kind how many were not told."""
+    slow = NotifySettings((sys.executable, "-c", "import time; time.sleep(600)"), timeout_seconds=1.0)
+    stream, notifier = io.StringIO(), Notifier(slow, "east")
+    notifier.log = EventLog(stream, "east", [notifier.hear])
+    began = time.monotonic()
+    for number in range(100):
+        notifier.log.write("task-waits", task=f"task-{number}")
+    notifier.log.write("budget-low", percent=3)
+    assert time.monotonic() - began < 0.9
+
+    def dropped() -> dict[str, int]:
+        lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+        return {each["kind"]: each["count"] for each in lines if each["event"] == "notification-dropped"}
+
+    while not dropped():
+        assert time.monotonic() - began < 60.0
+        time.sleep(0.05)
+    # One is with the command, and 64 wait.
+    assert dropped() in ({"budget-low": 1, "task-waits": 35}, {"budget-low": 1, "task-waits": 36})
+    notifier.close()
+    notifier._thread.join(60.0)
+    assert not notifier._thread.is_alive()
+
+
+def test_what_waits_when_the_node_ends_is_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sudare.consortium.notifications._LAST_WORDS_SECONDS", 0.1)
+    slow = NotifySettings((sys.executable, "-c", "import time; time.sleep(600)"), timeout_seconds=2.0)
+    stream, notifier = io.StringIO(), Notifier(slow, "east")
+    notifier.log = EventLog(stream, "east", [notifier.hear])
+    notifier.log.write("task-waits", task="risk")
+    while notifier._waiting.qsize():
+        time.sleep(0.01)
+    for _ in range(3):
+        notifier.log.write("task-failed", task="risk", error="MembersMissing")
+    notifier.close()
+    line = json.loads(stream.getvalue().splitlines()[-1])
+    assert (line["event"], line["kind"], line["count"]) == ("notification-dropped", "task-failed", 3)
+
+
 TEXT = """
 format = 1
 name = "east"
@@ -80,7 +121,13 @@ def test_what_a_member_file_says_of_it(tmp_path: Path) -> None:
     assert member.notify == NotifySettings(("/usr/bin/mail", "steward"), frozenset({"task-waits"}), 30.0)
     assert Member.from_toml(TEXT + 'command = ["/bin/true"]', tmp_path).notify.events == NOTIFIED
     assert set(EVENTS) >= NOTIFIED
+    # Any of the vocabulary but those about the command itself, which would tell of each other without an end.
+    chosen = sorted(event for event in EVENTS if event not in ("notification-failed", "notification-dropped"))
+    text = f"{TEXT}command = ['/bin/true']\nevents = {chosen}"
+    assert Member.from_toml(text, tmp_path).notify.events == set(chosen)
     for bad in (
+        'command = ["/bin/true"]\nevents = ["notification-failed"]',
+        'command = ["/bin/true"]\nevents = ["notification-dropped"]',
         'command = ["mail"]',
         "command = []",
         'command = "/bin/true"',

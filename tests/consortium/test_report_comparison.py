@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from sudare.consortium import Budget, LearningTask, Member, MemberEntry
+from sudare.consortium import Agreement, Budget, LearningTask, Member, MemberEntry, ModelsTask
 from sudare.consortium.agreement.amendments import Amendment, amended
 from sudare.consortium.agreement.identity import Identity
-from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements
-from sudare.consortium.member_report import SignedReport, report_values, signed_report
+from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements, signature_status
+from sudare.consortium.member_report import SignedReport, agreed_values, agreement_values, report_values, signed_report
 from sudare.consortium.report_comparison import Comparison, compared
 from sudare.errors import AgreementError
 from tests.consortium.clinics import IDENTITIES, NAMES, founded, node_of, run_together
@@ -23,6 +24,7 @@ from tests.consortium.documents import signed_by_all
 from tests.consortium.local_transport import LocalHub
 
 RISK = LearningTask("risk", "one-sum", 1.0)
+MODELS = ModelsTask("models", "PrivateLogisticRegression", 1.0)
 Edit = Callable[[dict[str, Any]], object]
 Report = dict[str, Any]
 
@@ -93,11 +95,21 @@ def test_a_report_from_before_a_task_is_told_to_be_one(reports: dict[str, Report
         ({"forged", "task"}, lambda values: values["tasks"][0].update(agreed={"epsilon": 1e-9, "delta": 0})),
         ({"forged", "task"}, lambda values: values["tasks"][0].update(kind="census")),
         ({"entry"}, lambda values: values["tasks"][0]["entries"][0].update(kind="disclosure")),
-        ({"form", "left"}, lambda values: values["tasks"].append(values["tasks"][0])),
+        ({"form", "left", "ledger"}, lambda values: values["tasks"].append(values["tasks"][0])),
         ({"left"}, lambda values: values["accounts"]["north"]["left"].update(epsilon=9.5)),
         ({"left"}, lambda values: values.update(accounts={})),
         ({"left"}, lambda values: values["tasks"][0]["entries"][0].update(account="another")),
         ({"ledger"}, lambda values: values["tasks"][0]["entries"][0].update(position=10**6)),
+        ({"cost"}, lambda values: values["tasks"][0]["entries"][0]["guarantee"].update(epsilon=-1.0)),
+        (
+            {"ledger", "left", "cost"},
+            lambda values: values["tasks"][0]["entries"].append(values["tasks"][0]["entries"][0]),
+        ),
+        ({"date"}, lambda values: values.update(made_at="2020-01-01T00:00:00+00:00")),
+        (
+            {"date", "entry"},
+            lambda values: values["tasks"][0]["entries"].clear() or values.update(made_at="2020-01-01T00:00:00+00:00"),
+        ),
         ({"signer"}, lambda values: values.update(member="east")),
         ({"unverifiable"}, lambda values: values.update(format=1)),
     ],
@@ -107,6 +119,41 @@ def test_what_cannot_be_true_is_found(reports: dict[str, Report], about: set[str
     forged = signed_report(theirs, IDENTITIES["north"])
     for pair in ((signed(ours), forged), (forged, signed(ours))):
         assert {each.about for each in compared(*pair).findings} == about
+
+
+@pytest.mark.parametrize("may_leave", [False, True])
+def test_a_finished_task_without_sums_of_which_a_ledger_knows_nothing_is_found(tmp_path: Path, may_leave: bool) -> None:
+    """Everybody's release is in what came of it, also where members may leave sums. That a member has made its own release says nothing about others."""
+    members = founded(tmp_path, MODELS, relay=Identity.generated() if may_leave else None)
+    for member in members:
+        member.account(member.agreement())
+    before = report_values(members[1])
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], ["models"])
+    east, north = (report_values(member) for member in members[:2])
+    assert comparison(east, north) == ([], [])
+    hidden = edited(north, lambda values: values["tasks"][0].update(entries=[], results={}, finished_at=None))
+    assert abouts(east, hidden) == {"entry"}
+    assert [each.text for each in comparison(east, hidden).findings] == [
+        "models: east reports that it was finished with all members, and north that its ledger has no entry of it"
+    ]
+    # East's report was made a minute after north's, and its releases were there before.
+    later = (datetime.datetime.fromisoformat(east["made_at"]) + datetime.timedelta(minutes=1)).isoformat()
+    assert abouts(edited(east, lambda values: values.update(made_at=later)), hidden) == {"entry"}
+    # It names a cheaper guarantee, or calls the charge a disclosure, and has more left.
+    cheap = edited(north, lambda values: values["tasks"][0]["entries"][0]["guarantee"].update(epsilon=0.01))
+    cheap["tasks"][0]["entries"][0]["cost"]["epsilon"] = "1/100"
+    called = edited(north, lambda values: values["tasks"][0]["entries"][0].update(kind="disclosure"))
+    for lie, about in ((cheap, "cost"), (called, "entry")):
+        lie["accounts"]["north"]["left"]["epsilon"] = 9.9
+        assert {(each.about, each.by) for each in comparison(east, lie).findings} == {(about, ("north",))}
+    (note,) = comparison(east, before).notes
+    assert "report of north was made before the end" in note
+    assert comparison(east, before).findings == []
+    # East has made and paid for its release, and waits for those of others.
+    waiting = edited(east, lambda values: values["tasks"][0].update(results={}))
+    late = edited(before, lambda values: values.update(made_at=east["made_at"]))
+    assert comparison(waiting, late) == ([], [])
 
 
 def test_a_budget_above_the_agreed_one_is_told(reports: dict[str, Report]) -> None:
@@ -153,15 +200,61 @@ def test_rotations_and_revocations_between_two_reports_accuse_nobody_and_two_suc
     ]
 
 
-def test_a_report_that_leaves_out_a_version_which_its_member_signed_is_found(reports: dict[str, Report]) -> None:
-    """Of what is later than all that it lists a member may not have known when it made its report."""
+def following(agreement: Agreement, statements: Statements, count: int) -> list[tuple[Agreement, Statements]]:
+    """So many versions after this one, each signed by all."""
+    found = []
+    for number in range(count):
+        agreement = amended(agreement, statements, Amendment(budgets={"east": Budget(11.0 + number, 1e-4)}))
+        statements = signed_by_all(agreement, IDENTITIES)
+        found.append((agreement, statements))
+    return found
+
+
+def listing(values: Report, chain: list[tuple[Agreement, Statements]]) -> Report:
+    """A report with these versions, under which no task was run."""
+    agreements = [
+        {
+            **agreement_values(version, signature_status(version, statements)),
+            "changed": [],
+            "text": version.to_toml(),
+            "statements": statements.to_toml(),
+        }
+        for version, statements in chain
+    ]
+    tasks = [
+        {**agreed_values(version, task), "entries": [], "finished_at": None, "results": {}}
+        for version, _ in chain
+        for task in version.tasks
+    ]
+    return {**copy.deepcopy(values), "agreements": agreements, "tasks": tasks}
+
+
+def test_a_report_that_leaves_out_a_version_which_its_member_signed_is_found(
+    reports: dict[str, Report], tmp_path: Path
+) -> None:
+    """Of what is later than all that it lists a member may not have known when it made its report; and what others say that it signed counts for nothing."""
+    members = founded(tmp_path, RISK)
+    for member in members:
+        member.account(member.agreement())
+    first = members[0].agreement(), members[0].statements()
+    chain = [first, *following(*first, 2)]
+    of_north = listing(report_values(members[1]), chain)
+    of_east = listing(report_values(members[0]), [chain[0], chain[2]])
+    found = comparison(of_east, of_north).findings
+    assert ("agreement", ("east", "north")) in {(each.about, each.by) for each in found}
+    assert any("east signed version 2 of clinics with all others" in each.text for each in found)
+    # It may not have known the last one.
+    assert abouts(listing(report_values(members[0]), chain[:2]), of_north) == set()
+    # Without the texts nobody can tell who signed.
     ours, theirs = ({**reports[name], "format": 1} for name in NAMES[:2])
     (version,) = ours["agreements"]
     earlier = {**version, "version": 0, "digest": "0" * 64}
-    whole = {**ours, "agreements": [earlier, version]}
-    assert abouts(whole, theirs) == {"agreement", "unverifiable"}
-    for agreements in ([{**earlier, "signed": ["east"]}, version], [version, {**earlier, "version": 2}]):
-        assert abouts({**whole, "agreements": agreements}, theirs) == {"unverifiable"}
+    for agreements in (
+        [earlier, version],
+        [{**earlier, "signed": ["east"]}, version],
+        [version, {**earlier, "version": 2}],
+    ):
+        assert abouts({**ours, "agreements": agreements}, theirs) == {"unverifiable"}
 
 
 def test_a_ledger_that_was_put_back_is_found_in_two_reports_of_one_member(reports: dict[str, Report]) -> None:
@@ -192,6 +285,19 @@ def test_texts_that_cannot_be_read_and_reports_without_their_parts_are_refused(r
         (lambda each: each.update(tasks=[{}]), "lacks parts"),
         (lambda each: each["agreements"][0].update(text="no TOML ["), "cannot be read"),
         (lambda each: each["accounts"]["east"].update(left="much"), "lacks parts"),
+        (lambda each: each["accounts"]["east"]["left"].update(epsilon=True), "lacks parts"),
+        (
+            lambda each: each["ledger"].update(position=10**30),
+            "report of east has a position in its ledger that is none",
+        ),
+        (lambda each: each["ledger"].update(position="99"), "has a position in its ledger that is none"),
+        (lambda each: each["ledger"].update(position=True), "has a position in its ledger that is none"),
+        (lambda each: each["tasks"][0]["entries"][0].update(position=-1), "has a position in its ledger that is none"),
+        (lambda each: each["tasks"][0].update(finished_at="nonsense"), "has a date that is none"),
+        (lambda each: each["tasks"][0]["entries"][0].update(time="2026-01-01"), "has a date that is none"),
+        (lambda each: each.update(made_at="2026-01-01T00:00:00"), "has a date that is none"),
+        (lambda each: each.update(decisions=[{"x": "<script>"}]), "has a decision that is none"),
+        (lambda each: each.update(decisions=["approved"]), "has a decision that is none"),
     ):
         with pytest.raises(AgreementError, match=text):
             comparison(values, edited(values, edit))

@@ -154,6 +154,25 @@ def test_float32_finds_the_same_patterns():
     np.testing.assert_allclose(coarse.means_[order], fine.means_, atol=1e-2)
 
 
+@pytest.mark.parametrize("promise", [{}, {"epsilon": 5.0, "delta": 1e-6}], ids=["exact", "private"])
+def test_workers_of_this_process_give_the_same_bits(promise, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    tables = TRUTH.records(np.random.default_rng(0), 50)
+    names = ["x0", "x1", "x2", "x3"]
+    members = [tmp_path / f"{place}.parquet" for place in range(len(tables))]
+    for path, table in zip(members, tables, strict=True):
+        pd.DataFrame(table, columns=names).to_parquet(path, row_group_size=20)
+    schema = Schema({name: Number(-10, 10) for name in names})
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as workers, distributed.Client(workers, set_as_default=False) as client:
+        here, there = (
+            PatternDictionary(3, schema=schema, hide="nothing", random_state=0, cluster=cluster, **promise).fit(members)
+            for cluster in (None, client)
+        )
+    np.testing.assert_array_equal(there.means_, here.means_)
+    np.testing.assert_array_equal(there.weights_, here.weights_)
+
+
 @pytest.mark.long
 def test_a_cluster_gives_the_same_bits(tmp_path):
     """Members' passes over their records run on Dask workers of another process."""

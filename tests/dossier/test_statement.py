@@ -90,7 +90,7 @@ def test_what_the_file_is(learner: str) -> None:
     published = sections["appi"].to_publish
     assert (published is not None) == is_rows
     if published is not None:
-        assert "age、bmi" in published.ja
+        assert "「age」「bmi」" in published.ja
         assert "第43条第3項及び第4項" in published.ja
     about = {row.heading.en: row.answer for row in sections["appi"].rows}
     assert about["statistical information (統計情報)"].en.startswith("No:") == is_rows
@@ -132,19 +132,25 @@ def test_values_that_were_found_in_the_records_are_told_wherever_columns_and_con
     assert "found in the records" in said["declared facts"].en
     assert "レコードの中から" in said["declared facts"].ja
     card = dict(card_rows(facts.card))
-    assert "ending (values found in the records)" in card["what leaves"]
-    assert card["values found in the records"].startswith("2 of ending, chosen privately")
+    assert "“ending” (values found in the records)" in card["what leaves"]
+    assert card["values found in the records"].startswith("2 of “ending”, chosen privately")
     entry = str(registry_entry(facts, Publication(), date(2026, 1, 31)))
     assert "not read from the records" not in entry
-    assert "values of ending as they stand in the records" in entry
+    assert "values of “ending” as they stand in the records" in entry
 
 
 def test_label_and_person_are_among_what_a_model_is_computed_from() -> None:
     facts = made_up_facts("PrivateLogisticRegression", PROMISES[1], target=["no", "yes"])
     for heading in ("computed from", "7 Data assessment"):
-        for part in ("a label column (classes no, yes)", "patient (whose row it is)"):
+        for part in (
+            "a label column, which the file does not name (classes “no”, “yes”)",
+            "“patient” (whose row it is)",
+        ):
             assert part in said_in(facts)[heading].en
-        for part in ("ラベルの列（クラス no, yes）", "patient（誰の行かを示す列）"):
+        for part in (
+            "ラベルの列（列名はファイルにありません。クラスは「no」、「yes」）",
+            "「patient」（誰の行かを示す列）",
+        ):
             assert part in said_in(facts)[heading].ja
     ridge = made_up_facts("PrivateRidge", PROMISES[0], target={"low": 0.0, "high": 20.0, "residual_cap": 1.0})
     assert "a target column of numbers" in said_in(ridge)["computed from"].en

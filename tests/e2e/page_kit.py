@@ -15,14 +15,18 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from playwright.sync_api import Browser, BrowserContext, Dialog, Page, sync_playwright
 
 from sudare import Ledger, PrivateHistogram, PrivateMean, Release
+from sudare.consortium import Member
 from sudare.files import write_new
 from sudare.schema import Schema
 from sudare.web.passwords import hashed_password
+from tests.cli.conftest import invoked
+from tests.cli.test_consortium_commands import EASY_SCRYPT
 
 CHROMIUM = shutil.which("chromium")
 PASSWORD = "correct horse battery"
@@ -80,6 +84,7 @@ def furnished(folder: Path) -> Path:
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     (folder / "key.pub.pem").write_bytes(public)
     _history(folder, key)
+    member = joined(folder)
     kept = hashed_password(PASSWORD)
     users = "\n".join(
         f'[users.{name}]\nrole = "{role}"\npassword = "{kept}"\n'
@@ -92,6 +97,7 @@ schemas = "schemas"
 requests = "requests"
 signing_key = "key.pem"
 trusted_keys = ["key.pub.pem"]
+member = "{member.relative_to(folder)}"
 
 [tables.visits]
 source = "visits.parquet"
@@ -117,6 +123,46 @@ def _history(folder: Path, key: Ed25519PrivateKey) -> None:
     ledger.raise_budget("visits", epsilon=3.0, reason="aiko: a second study was approved by the board")
 
 
+HOSPITALS = ("island-hospital", "north-general", "st-marys")
+
+
+def joined(folder: Path) -> Path:
+    """Three hospitals that have agreed to learn together and have signed; the file of one of them, whose node runs, as its state says."""
+    shared = folder / "consortium"
+    shared.mkdir()
+    random = np.random.default_rng(3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(shared)
+        patch.setenv("SUDARE_PASSPHRASE", PASSWORD)
+        patch.setattr(*EASY_SCRYPT)
+        (shared / "schema.toml").write_text(
+            '[columns.age]\nkind = "number"\nlow = 0\nhigh = 110\n[columns.ill]\nkind = "label"\nclasses = [0, 1]\n'
+        )
+        _run("consortium", "new", "agreement.toml", "--name", "three-hospitals", "--schema", "schema.toml",
+             "--task", "risk learning method=one-sum epsilon=0.5 parameters.fit_intercept=true",
+             "--task", "scales scaler epsilon=0.25")  # fmt: skip
+        for name in HOSPITALS:
+            pd.DataFrame({"age": random.normal(55, 18, 300), "ill": random.integers(0, 2, 300)}).to_parquet(
+                f"{name}.parquet"
+            )
+            _run("consortium", "join", "agreement.toml", "--name", name, "--folder", name,
+                 "--data", f"{name}.parquet", "--epsilon", "2", "--delta", "1e-6")  # fmt: skip
+        for name in HOSPITALS:
+            _run("consortium", "sign", "--member", f"{name}/member.toml")
+    file = shared / HOSPITALS[0] / "member.toml"
+    own = Member.load(file)
+    own.state_folder.mkdir(exist_ok=True)
+    task = {"state": "running", "round": 2, "error": None, "files": []}
+    told = {"agreement": own.agreement().digest, "process": os.getpid(), "present": [HOSPITALS[2]]}
+    (own.state_folder / "node.json").write_text(json.dumps({**told, "tasks": {"scales": task}}))
+    return file
+
+
+def _run(*words: str) -> None:
+    outcome = invoked(*words)
+    assert outcome.exit_code == 0, outcome.stderr
+
+
 class Address(str):
     """Where a page answers, and the process that does."""
 
@@ -124,12 +170,12 @@ class Address(str):
 
 
 @contextlib.contextmanager
-def served(folder: Path, *options: str) -> Iterator[Address]:
-    """The address that a server process of its own printed; it is stopped at the end."""
+def served(folder: Path, *options: str, before: str = "") -> Iterator[Address]:
+    """The address that a server process of its own printed; it is stopped at the end. `before` is done there first."""
     program = [
         sys.executable,
         "-c",
-        "from sudare.cli.main import app; app()",
+        f"{before}\nfrom sudare.cli.main import app; app()",
         "page",
         "--port",
         "0",
@@ -199,6 +245,24 @@ def signed_in(
         known.setdefault(place, page.context)
     page.wait_for_selector("form.who")
     return page
+
+
+def told(page: Page) -> str:
+    """All that a page says, with what is folded away and what only a screen reader says."""
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    labels: list[str] = page.evaluate(
+        "[...document.querySelectorAll('[aria-label]')].map(each => each.getAttribute('aria-label'))"
+    )
+    return "\n".join([page.locator("body").inner_text(), *labels])
+
+
+def pressed_until(page: Page, key: str, selector: str, most: int = 80) -> None:
+    """Press a key until what the selector names has the focus, as somebody without a mouse does."""
+    for _ in range(most):
+        page.keyboard.press(key)
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+    raise AssertionError(f"{selector} cannot be reached with {key}")
 
 
 def _a_script_ran(dialog: Dialog) -> None:

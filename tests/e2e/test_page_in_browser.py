@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import os
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import tomli_w
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sudare import Ledger
+from sudare import Ledger, PrivateHistogram, Release
+from sudare.requests.request_kinds import KINDS
+from sudare.schema import Category, Number, Schema
 from tests.e2e import page_kit as kit
 from tests.e2e.page_screenshots import PAGES
+from tests.languages.english_left import english_left
 
 pytestmark = pytest.mark.skipif(kit.CHROMIUM is None, reason="chromium is not installed")
 
@@ -95,6 +102,28 @@ def test_a_one_time_address_works_once(house: Path, browser: kit.Browser, tmp_pa
         first.wait_for_selector("text=visits")
 
 
+def test_an_address_that_was_not_used_in_time_has_ended(house: Path, browser: kit.Browser, tmp_path: Path) -> None:
+    short = "import sudare.web.sessions; sudare.web.sessions.TOKEN_SECONDS = 0.0"
+    with kit.served(tmp_path, "--ledger", str(house / "ledger.db"), before=short) as address:
+        late = kit.opened(browser, address)
+        late.wait_for_selector("text=was used already, or is older than ten minutes")
+        assert late.locator("form.who").count() == 0
+
+
+def test_a_session_ends_where_nobody_uses_it(house: Path, browser: kit.Browser) -> None:
+    before = Ledger(house / "ledger.db").head()
+    short = "import sudare.web.sessions; sudare.web.sessions.IDLE_SECONDS = 3.0"
+    with kit.served(house, before=short) as address:
+        steward = kit.signed_in(browser, address, "aiko", anew=True)
+        steward.goto(f"{address}budget/visits")
+        steward.locator("form[action$='/raise'] [name=epsilon]").fill("9")
+        steward.locator("form[action$='/raise'] [name=reason]").fill("too late")
+        steward.wait_for_timeout(3_500)
+        steward.locator("form[action$='/raise'] button").click()
+        steward.wait_for_selector("text=You are not signed in")
+    assert Ledger(house / "ledger.db").head() == before
+
+
 def test_a_form_on_another_site_changes_nothing(house: Path, address: str, browser: kit.Browser) -> None:
     before = Ledger(house / "ledger.db").head()
     steward = kit.signed_in(browser, address, "aiko")
@@ -124,10 +153,53 @@ def test_hostile_names_run_no_script(house: Path, address: str, browser: kit.Bro
     assert refused == []
 
 
-def test_no_serious_finding_on_any_page(address: str, browser: kit.Browser) -> None:
+def test_a_file_that_is_dropped_is_verified_and_its_names_run_no_script(
+    house: Path, address: str, browser: kit.Browser, tmp_path: Path
+) -> None:
+    """A release of a stranger whose columns and categories are scripts."""
+    schema = Schema({HOSTILE: Category((HOSTILE, "</script><script>alert(2)</script>")), "age": Number(0, 110)})
+    records = pd.DataFrame({HOSTILE: [HOSTILE] * 40, "age": [30.0] * 40})
+    account = Ledger(tmp_path / "theirs.db").account("theirs", epsilon=2.0)
+    counts = PrivateHistogram(epsilon=1.0, schema=schema, account=account).fit(records)
+    stranger = Ed25519PrivateKey.generate()
+    Release.of(counts).save(tmp_path / "theirs.sudare", key=stranger)
+    page = kit.signed_in(browser, address, "lena")
+    content = base64.b64encode((tmp_path / "theirs.sudare").read_bytes()).decode()
+    page.goto(f"{address}verify")
+    page.evaluate(
+        """content => {
+            const bytes = Uint8Array.from(atob(content), letter => letter.charCodeAt(0));
+            const dropped = new DataTransfer();
+            dropped.items.add(new File([bytes], "theirs.sudare"));
+            const area = document.querySelector("[data-drop]");
+            area.dispatchEvent(new DragEvent("drop", {dataTransfer: dropped, bubbles: true, cancelable: true}));
+        }""",
+        content,
+    )
+    page.wait_for_selector("text=not among those that this page trusts")
+    assert HOSTILE in page.locator("main").inner_text()
+    assert page.locator("img[src=x]").count() == 0
+    assert not [name for name in os.listdir(house / "releases") if "theirs" in name]
+
+
+def test_no_english_is_left_on_japanese_pages(address: str, browser: kit.Browser) -> None:
+    steward = kit.signed_in(browser, address, "aiko", language="ja-JP")
+    forms = {f"form of {kind}": f"requests/new?table=visits&kind={kind}" for kind in KINDS}
+    # Hostile names, reasons and purposes that somebody wrote, and tasks beside their kind.
+    names = ("img src", "second study", "agreed on", "stay", "assay", "risk learning", "scales scaler")
+    left = {}
+    for name, path in {**PAGES, **forms}.items():
+        steward.goto(f"{address}{path}")
+        if found := english_left(kit.told(steward), names):
+            left[name] = found
+    assert left == {}
+
+
+@pytest.mark.parametrize("language", ["en-GB", "ja-JP"])
+def test_no_serious_finding_on_any_page(address: str, browser: kit.Browser, language: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    page = kit.signed_in(browser, address, "aiko")
+    page = kit.signed_in(browser, address, "aiko", language=language)
     found = {}
     for name, path in PAGES.items():
         page.set_viewport_size(kit.DESKTOP)  # type: ignore[arg-type]

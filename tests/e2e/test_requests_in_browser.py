@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from sudare import Ledger, Release
 from sudare.consortium import Identity
 from tests.e2e import page_kit as kit
 from tests.e2e.clone_to_release import clicks_to_a_release, write_house
+from tests.languages.english_left import english_left
 
 pytestmark = pytest.mark.skipif(kit.CHROMIUM is None, reason="chromium is not installed")
 
@@ -86,6 +88,98 @@ def test_two_browsers_at_once(house: Path, address: str, browser: kit.Browser) -
     one.click("button[value=approved]")
     one.wait_for_selector("a[download]")
     assert charges(house) == before + 1
+
+
+def test_without_a_mouse(house: Path, address: str, browser: kit.Browser) -> None:
+    """From the overview to a release with Tab, Space, Enter and letters alone."""
+    analyst, steward = kit.signed_in(browser, address, "ken"), kit.signed_in(browser, address, "aiko")
+    before = charges(house)
+    kit.pressed_until(analyst, "Tab", "nav a[href='/requests']")
+    analyst.keyboard.press("Enter")
+    analyst.wait_for_url("**/requests")
+    kit.pressed_until(analyst, "Tab", "main a[href='/requests/new']")
+    analyst.keyboard.press("Enter")
+    analyst.wait_for_url("**/requests/new")
+    kit.pressed_until(analyst, "Tab", "main a[href$='kind=table']")
+    analyst.keyboard.press("Enter")
+    analyst.wait_for_selector("[name=value-epsilon]")
+    kit.pressed_until(analyst, "Tab", "[name=value-epsilon]")
+    analyst.keyboard.type("0.1")
+    for chosen in ("[name=value-by][value=ward]", "[name=value-mean_of][value=stay]"):
+        kit.pressed_until(analyst, "Tab", chosen)
+        analyst.keyboard.press("Space")
+    kit.pressed_until(analyst, "Tab", "[name=purpose]")
+    analyst.keyboard.type("stays by ward")
+    analyst.keyboard.press("Enter")
+    analyst.wait_for_selector("text=What is asked for")
+
+    steward.reload()
+    kit.pressed_until(steward, "Tab", "main a[href^='/requests/']")
+    steward.keyboard.press("Enter")
+    steward.wait_for_selector("button[value=approved]")
+    kit.pressed_until(steward, "Tab", "[name=reason]")
+    steward.keyboard.type("seen")
+    kit.pressed_until(steward, "Tab", "button[value=approved]")
+    steward.keyboard.press("Enter")
+    steward.wait_for_selector("a[download]")
+    kit.pressed_until(steward, "Tab", "a[download]")
+    assert charges(house) == before + 1
+
+
+def test_a_waiting_request_shows_its_expected_errors_as_a_picture(address: str, browser: kit.Browser) -> None:
+    """Bars whose lengths are the shares that their labels tell, and which a screen reader says; and nothing English in Japanese."""
+    analyst = kit.signed_in(browser, address, "ken")
+    analyst.goto(f"{address}requests/new?table=visits&kind=table")
+    analyst.fill("[name=value-epsilon]", "0.2")
+    for chosen in ("value-by][value=ward", "value-mean_of][value=stay", "value-quantile_of][value=age"):
+        analyst.check(f"[name={chosen}]")
+    analyst.fill("[name=purpose]", "ages and stays by ward")
+    analyst.click("button[value=price]")
+    analyst.wait_for_selector("text=Nothing was charged, and nobody was asked yet.")
+    analyst.click("button[value=ask]")
+    analyst.wait_for_selector("text=What is asked for")
+    told = dict(
+        zip(analyst.locator("dl.errors dt").all_inner_texts(), analyst.locator("dl.errors dd").all(), strict=True)
+    )
+    assert list(told) == ["counts", "means of stay", "medians of age", "ends of 95 % intervals of medians of age"]
+    for each in told.values():
+        words = each.inner_text()
+        size, whole = (float(number.replace(",", "")) for number in re.findall(r"(?:about|bar:) ([\d.,]+)", words))
+        share = float(each.locator("rect.fill").get_attribute("width") or 0)
+        assert share == pytest.approx(100 * size / whole, rel=0.1, abs=0.1)
+        assert each.locator("svg").get_attribute("aria-label") == words.partition(" (")[0].strip()
+    steward = kit.signed_in(browser, address, "aiko", language="ja-JP")
+    steward.goto(analyst.url)
+    steward.wait_for_selector("dl.errors")
+    assert english_left(kit.told(steward), names=("ages and stays",)) == []
+
+
+def test_two_people_approve_and_neither_asked(tmp_path: Path, browser: kit.Browser) -> None:
+    settings = kit.furnished(tmp_path)
+    another = settings.read_text().partition("[users.aiko]")[2].partition("[users")[0]
+    settings.write_text(f"two_people = true\n{settings.read_text()}\n[users.mori]{another}")
+    before = charges(tmp_path)
+    with kit.served(tmp_path) as address:
+        one, two = (
+            kit.signed_in(browser, address, "aiko", anew=True),
+            kit.signed_in(browser, address, "mori", anew=True),
+        )
+        url = asked(kit.signed_in(browser, address, "ken", anew=True), address, "0.1")
+        own = asked(one, address, "0.2")
+        assert one.locator("button[value=approved]").count() == 0
+        one.goto(url)
+        one.fill("[name=reason]", "seen")
+        one.click("button[value=approved]")
+        one.wait_for_selector("text=Version 1 approved by aiko: seen")
+        assert one.locator("button[value=approved]").count() == 0
+        assert charges(tmp_path) == before
+        two.goto(url)
+        two.fill("[name=reason]", "seen too")
+        two.click("button[value=approved]")
+        two.wait_for_selector("a[download]")
+        assert charges(tmp_path) == before + 1
+        two.goto(own)
+        assert two.locator("button[value=approved]").count() == 1
 
 
 @contextlib.contextmanager

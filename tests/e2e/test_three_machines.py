@@ -149,3 +149,37 @@ def test_what_the_containers_run_leads_to_one_model(tmp_path: Path) -> None:
         running.append(started(words_of("relay"), tmp_path))
         run_all([(words_of(name), tmp_path) for name in CLINICS], running)
     check_results({name: tmp_path / name for name in CLINICS})
+
+
+@pytest.mark.long
+def test_the_containers_lead_to_one_model(tmp_path: Path) -> None:
+    """The compose file as it stands, by the command in SUDARE_COMPOSE (`docker compose`, `docker-compose`): an image that is not there is built."""
+    words = shlex.split(os.environ.get("SUDARE_COMPOSE", ""))
+    if not words:
+        pytest.skip("SUDARE_COMPOSE names no command that runs compose files")
+    ours = [*words, "--file", str(COMPOSE), "--project-name", "sudare-test"]
+
+    def said(*more: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([*ours, *more], check=False, capture_output=True, timeout=1800)
+
+    def in_volume(*program: str) -> subprocess.CompletedProcess[bytes]:
+        return said("run", "--rm", "--no-deps", "-T", "--entrypoint", program[0], "prepare", *program[1:])
+
+    try:
+        begun = said("up", "--detach")
+        assert begun.returncode == 0, begun.stderr.decode()
+        releases = []
+        for clinic in CLINICS:
+            held, end = tmp_path / f"{clinic}.sudare", time.monotonic() + 300.0
+            while (found := in_volume("cat", f"{clinic}/results/risk/model.sudare")).returncode != 0:
+                assert time.monotonic() < end, said("logs", clinic).stdout.decode()
+                time.sleep(2.0)
+            held.write_bytes(found.stdout)
+            releases.append(audited(read(held)))
+            budget = in_volume("sudare", "budget", "show", "--ledger", f"{clinic}/ledger.db", "--json")
+            assert budget.returncode == 0, budget.stderr.decode()
+            assert b'"epsilon": 1.0' in budget.stdout, budget.stdout
+        assert len({release.content.digest() for release in releases}) == 1
+        assert len({release.receipt.ledger for release in releases}) == 3
+    finally:
+        said("down", "--volumes")

@@ -218,6 +218,12 @@ def test_experts_that_are_not_public_are_never_paid_for(releases, account):
         with pytest.raises(InvalidParameter, match="not a release that was loaded"):
             PrivateExponentialWeights([forged], account=account).price(X, y)
     assert charges(account) == []
+    # The content of a loaded release can be changed; what was changed is no longer public.
+    moved = copy.deepcopy(releases[0])
+    moved.content.tensors["parameters"] = -moved.content.tensors["parameters"]
+    with pytest.raises(InvalidParameter, match="not changed since"):
+        PrivateExponentialWeights([releases[1], moved], account=account).fit(X, y)
+    assert charges(account) == []
     looked_at = PrivateExponentialWeights([*releases, mine]).fit(X, y)
     with pytest.raises(NotCharged):
         Release.of(looked_at)

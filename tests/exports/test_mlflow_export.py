@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sudare.errors import ExtraMissing, NotReleasable
 from sudare.exports.mlflow_export import save_mlflow_model
 from sudare.privacy import Ledger, Release
-from sudare.requests.catalogue import make
+from sudare.requests.request_kinds import make
 from sudare.schema import Label, Number, Schema
 
 SCHEMA = Schema({"age": Number(0, 100), "ill": Label((0, 1))})

@@ -87,6 +87,25 @@ def test_a_checkpoint_on_a_full_disk_says_what_to_do(tmp_path: Path, monkeypatch
     assert store.load("sum-0") == b"before"
 
 
+def test_status_is_right_soon_after_a_full_disk_has_room_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    member, now = founded(tmp_path, RISK)[0], [0.0]
+    node = node_of(member, LocalHub())
+    node.clock = lambda: now[0]
+    node._poll(stay=True)
+    node.ask("risk")
+    with monkeypatch.context() as full:
+        full_disk("state", 0, full, "node", "ledger_rollback")
+        node._cancel("risk")
+        now[0] += 1.0
+        node._poll(stay=True)
+        assert states_of(member) == {}
+    now[0] += 1.0
+    node._poll(stay=True)
+    # Nothing has changed since but the disk.
+    assert states_of(member)["risk"]["state"] == "failed"
+    node.transport.close()
+
+
 def test_a_full_disk_at_the_results_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     members, write = founded(tmp_path, RISK), task_results.write_results
 

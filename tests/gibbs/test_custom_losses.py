@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from sudare.errors import (
     InvalidParameter,
     NotSolved,
 )
-from sudare.gibbs import GibbsPosterior, LogConcavePrior, NormalPrior
+from sudare.gibbs import GibbsPosterior, LogConcavePrior, NormalPrior, potentials, smooth_proximal
 from sudare.privacy import Ledger
 from tests.gibbs.sharp_loss import sharp, sharp_slope
 from tests.gibbs.tables import separable
@@ -340,3 +341,76 @@ def test_so_steep_a_posterior_on_a_ball_that_floats_miss_its_tilt_is_refused(acc
     with pytest.raises(InvalidParameter, match="exact sampler"):
         GibbsPosterior(distance, pull, epsilon=1e8, **facts, account=account).fit(np.zeros((5, 2)))
     assert account.spent().epsilon == 0
+
+
+def steep(theta, X):
+    """Bends like 1,000 near rows, in every direction."""
+    return 1000 * np.sqrt(1 + ((theta - X) ** 2).sum(axis=1))
+
+
+def steep_pull(theta, X):
+    return 1000 * ((theta - X) / np.sqrt(1 + ((theta - X) ** 2).sum(axis=1))[:, np.newaxis]).sum(axis=0)
+
+
+def kinked(theta, X):
+    return 5 * np.abs(theta[0] - X[:, 0])
+
+
+def kinked_pull(theta, X):
+    return np.array([5 * np.sign(theta[0] - X[:, 0]).sum()])
+
+
+@pytest.mark.parametrize("sampler", ["rejection", "proximal"])
+@pytest.mark.timeout(60)
+def test_a_loss_that_bends_more_than_declared_does_not_go_on_for_ever(sampler):
+    """Without the declared smoothness the fit would end too; declared wrongly it would look for an accepted point without end."""
+    X = np.random.default_rng(0).normal(size=(200, 12)) / 5
+    declared = {"lipschitz": 1.0, "smoothness": 1e-3, "regularization": 0.01}
+    with pytest.raises(DataError, match="not as smooth as declared"):
+        GibbsPosterior(steep, steep_pull, epsilon=5.0, sampler=sampler, random_state=0, **declared).fit(X)
+
+
+@pytest.mark.timeout(60)
+def test_neither_does_an_exact_draw():
+    options = {"epsilon": 2.0, "delta": 0.0, "radius": 1.0, "smoothness": 1.0}
+    with pytest.raises(DataError, match="not as smooth as declared"):
+        GibbsPosterior(kinked, kinked_pull, loss_range=(0, 2), regularization=0.05, **options).fit(np.ones((2, 1)))
+    X = np.random.default_rng(0).normal(size=(2000, 12)) / 5
+    small = {**options, "smoothness": 1e-3, "loss_range": (1000, 2000), "regularization": 0.0}
+    with pytest.raises(DataError, match="not as smooth as declared"):
+        GibbsPosterior(steep, steep_pull, **small).fit(X)
+
+
+def test_a_loss_as_declared_is_drawn_however_many_proposals_are_refused(monkeypatch):
+    """Patience ends at once here, and what is then looked at shows that all is as declared."""
+    monkeypatch.setattr(potentials, "_PATIENCE", 0.0)
+    monkeypatch.setattr(smooth_proximal, "_PATIENCE", 0)
+    X = np.random.default_rng(0).normal(size=(50, 3)) / 5
+    for options in ({"sampler": "rejection"}, {"sampler": "proximal"}, {"delta": 0.0, "radius": 1.0}):
+        given = {"loss_range": (1, 3), "smoothness": 1.0, "draws": 20, "epsilon": 20.0, **options}
+        model = GibbsPosterior(distance, pull, random_state=0, **given).fit(X)
+        assert model.acceptance_ < 1
+
+
+def test_no_distance_is_stated_where_gradients_are_longer_than_lipschitz():
+    """Gradients 3,001 that differ by nothing: as private as with lipschitz=1, and the posterior is far from where steps start."""
+    X = np.ones((1000, 1))
+
+    def model(push):
+        return GibbsPosterior(
+            lambda theta, X: push * theta[0] + X[:, 0] * theta[0],
+            lambda theta, X: np.array([(push + X[:, 0]).sum()]),
+            smoothness=0.0,
+            prior=NormalPrior(scale=1.0),
+            epsilon=1.0,
+            delta=1e-5,
+            sampler="langevin",
+            random_state=0,
+        ).fit(X)
+
+    far, near = model(3000.0), model(0.0)
+    assert far.wasserstein_distance_ == math.inf
+    assert abs(far.parameters_[0] + 1000 * 3001 * far.inverse_temperature_) > 5
+    assert 0 < near.wasserstein_distance_ < 1
+    # It depends on the records here, so no copy has it.
+    assert not hasattr(pickle.loads(pickle.dumps(near.set_params(loss=None, gradient=None))), "wasserstein_distance_")

@@ -15,10 +15,11 @@ import pytest
 
 from sudare.dictionary import PatternDictionary
 from sudare.errors import DataError, SudareError
-from sudare.experts import PrivateExponentialWeights
-from sudare.frames import row_spool
+from sudare.experts import OwnPlusConsensus, PrivateExponentialWeights
+from sudare.frames import column_types, read, row_spool
+from sudare.frames.sources import is_read_once
 from sudare.gibbs import GibbsLogisticRegression, GibbsMean, GibbsPosterior, GibbsRidge
-from sudare.joint import consortium_model
+from sudare.joint import MemberTable, ScalerTerms, consortium_model, learned_together, scaler_of
 from sudare.linear import PrivateAdditiveClassifier, PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor, training
 from sudare.perturbation import RecordPerturbation
@@ -26,6 +27,7 @@ from sudare.privacy import Ledger, select_privately
 from sudare.privacy.learner_registry import LEARNERS
 from sudare.schema import Label, Number, Schema
 from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateQuantiles, PrivateStandardScaler
+from sudare.statistics.schema_discovery import draft_privately, planned_draft
 from sudare.synthesis import PrivateSynthesizer, table_cells
 from tests.source_kinds import SOURCES
 
@@ -47,8 +49,16 @@ def expert() -> Any:
     return PrivateLogisticRegression(5.0, schema=LABELLED, random_state=1).fit(patients())
 
 
-def joint(given: object) -> Any:
-    return consortium_model([given, patients()], schema=LABELLED, epsilon=4.0, random_state=SEED, hide="nothing")
+def joint(given: object, **asked_for: Any) -> Any:
+    return consortium_model(
+        [given, patients()], schema=LABELLED, epsilon=4.0, random_state=SEED, hide="nothing", **asked_for
+    )
+
+
+def joint_scales(given: object) -> Any:
+    terms = ScalerTerms(PLAIN, 3.0, 0.0, 2)
+    members = [MemberTable(given), MemberTable(patients())]
+    return scaler_of(learned_together(terms, members, random_state=SEED, hide="nothing").found[0]).scale_
 
 
 def selected(given: object) -> Any:
@@ -56,6 +66,15 @@ def selected(given: object) -> Any:
     return select_privately(
         tried, given, epsilon=9.0, row_scores=lambda model, X, y: np.full(250, 0.5), random_state=SEED
     ).model
+
+
+def drafted(given: object) -> str:
+    """A draft reads names and types first: what comes once is kept by who drafts."""
+    table = read(given) if is_read_once(given) else given
+    # Names of folders are a column as well.
+    more = sorted(set(column_types(table).names) - set(LABELLED.columns))
+    plan = planned_draft(table, epsilon=5.0, delta=1e-6, has_header=True, drop=more)
+    return str(draft_privately(table, plan, random_state=SEED).found)
 
 
 def as_columns(found: Any) -> dict[str, Any]:
@@ -100,7 +119,19 @@ LEARNED: dict[str, Learn] = {
     ).fit(given).counts_,
     "PatternDictionary": lambda given: PatternDictionary(2, schema=PLAIN, random_state=SEED).fit([given]).weights_,
     "select_privately": lambda given: selected(given).parameters_,
+    "draft_privately": drafted,
+    "PrivateSynthesizer, adaptive": lambda given: as_columns(
+        PrivateSynthesizer(schema=LABELLED, engine="adaptive", random_state=SEED).fit(given).sample(20, random_state=1)
+    ),
+    "PatternDictionary, private": lambda given: PatternDictionary(
+        2, schema=PLAIN, epsilon=5.0, delta=1e-6, random_state=SEED
+    ).fit([given, patients()]).weights_,
+    "OwnPlusConsensus": lambda given: OwnPlusConsensus([expert(), expert()]).fit(given, patients()["ill"]).coef_,
     "consortium_model": lambda given: joint(given).model().parameters_,
+    "consortium_model, descent": lambda given: joint(given, method="descent", delta=1e-6).model().parameters_,
+    "consortium_model, boosting": lambda given: joint(given, method="boosting", delta=1e-6).model().parameters_,
+    "consortium_model, network": lambda given: joint(given, method="network", delta=1e-6, hidden_layer_sizes=(3,)).model().parameters_,
+    "consortium_model, scales": joint_scales,
     "predict": lambda given: expert().predict(given),
     "transform": lambda given: PrivateStandardScaler(schema=PLAIN, random_state=SEED).fit(patients()).transform(given),
     "score_samples": lambda given: PatternDictionary(2, schema=PLAIN, random_state=SEED).fit([patients()]).member(0).score_samples(given),

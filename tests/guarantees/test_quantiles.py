@@ -18,7 +18,10 @@ from sudare.statistics.joint_quantiles import Choice, JointQuantiles
 Law = dict[tuple[int, ...], float]
 Chosen = Callable[[list[np.ndarray], float], Law]
 Draw = tuple[list[Choice], float]
-TABLES = [(0, 0, 0), (3, 0, 1), (1, 4, 0), (0, 2, 2), (5, 0, 0), (0, 0, 30), (30, 0, 1)]
+TABLES = [
+    *((0, 0, 0), (3, 0, 1), (1, 4, 0), (0, 2, 2), (5, 0, 0), (0, 0, 30), (30, 0, 1)),
+    *((1, 8, 30), (8, 1, 30), (3, 0, 3, 9), (9, 0, 3, 0)),
+]
 
 
 def joint_law(errors: list[np.ndarray], rate: float) -> Law:
@@ -130,6 +133,14 @@ class TakesTheSmallerMove(JointQuantiles):
         return tuple(self.denominator - move for move in super().moves)
 
 
+class TakesTheExactRank(JointQuantiles):
+    """Planted bug: the wanted rank is that of the exact quantile, which an added record moves by one or not at all, where errors are taken to move by less."""
+
+    def _wanted(self, counts: np.ndarray) -> list[int]:
+        public = JointQuantiles(self.quantiles, self.columns, self.epsilon, "replace-one")
+        return public._wanted(counts)
+
+
 class ForgetsTheNormalizer(JointQuantiles):
     """Planted bug: weights change by e^ε each, as if their sum did not change."""
 
@@ -176,6 +187,8 @@ class BeginsAtTheExactQuantile(JointQuantiles):
     [
         ForgetsTheOtherGroup((0.25, 0.75), 1, 1.0, "replace-one", grouped=True),
         TakesTheSmallerMove((0.9,), 1, 1.0, "add-remove"),
+        TakesTheExactRank((0.5,), 1, 1.0, "add-remove"),
+        TakesTheExactRank((0.5,), 1, 1.0, "replace-one", grouped=True),
         ForgetsTheNormalizer((0.25, 0.75), 1, 1.0, "add-remove"),
         ForgetsTheNormalizer((0.5,), 1, 1.0, "add-remove"),
         ForgetsItsWeights((0.25, 0.75), 1, 1.0, "add-remove"),

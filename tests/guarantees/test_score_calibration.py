@@ -20,7 +20,15 @@ from sudare.linear.mechanism import Facts
 from sudare.linear.method_choice import planned
 from sudare.linear.rows import array_layout, bounded_rows, with_bias
 from sudare.linear.score_calibrated_mechanism import CalibratedMechanism, score_range, split
-from sudare.linear.score_calibration import CLASSES, NUMBERS, Spread, association_values, level_values, spread_values
+from sudare.linear.score_calibration import (
+    CLASSES,
+    NUMBERS,
+    SEVERAL,
+    Spread,
+    association_values,
+    level_values,
+    spread_values,
+)
 from sudare.linear.sufficient_statistics import SufficientStatistics
 from sudare.privacy.accounting import exact, gaussian_mu_within, mu_of_pure
 from sudare.privacy.guarantee import Guarantee
@@ -32,7 +40,7 @@ LAYOUT = array_layout(2, 1.0, True)
 def mechanism_of(epsilon=1.0, delta=0.0, method="mean", outputs=1, rows=1, unit=1, loss=None) -> CalibratedMechanism:
     loss = loss or Logistic()
     facts = Facts(rows, LAYOUT.width, LAYOUT.joint_norm, loss, 1.0, outputs=outputs, rows_per_unit=unit)
-    recipe = CLASSES if loss.one_sided else NUMBERS
+    recipe = (CLASSES if outputs == 1 else SEVERAL) if loss.one_sided else NUMBERS
     parts = split(epsilon, delta, rows / unit, recipe, method != "objective")
     if method == "statistics":
         learning = SufficientStatistics(facts, LAYOUT, parts.epsilon, parts.delta)
@@ -60,12 +68,13 @@ def largest_moves(outputs: int, numbers: bool = False) -> dict[str, tuple[float,
         parameters = random.normal(size=(outputs, LAYOUT.width)) * scale
         parameters[-1] = [3 * scale, 0.0, 0.0]
         spread = Spread(np.full(outputs, 0.1 * scale), np.full(outputs, 0.5 * scale))
-        sums: dict[str, list[np.ndarray]] = {"level": [], "spread": [], "association": []}
+        sums: dict[str, list[np.ndarray]] = {"level": [], "spread": [], "association": [], "probabilities": []}
         for row, target in extreme_rows(outputs, numbers):
             scores = module._scores(row, parameters)
             sums["level"].append(level_values(target)[0])
             sums["spread"].append(spread_values(spread.of(scores))[0])
             sums["association"].append(association_values(spread.of(scores), target)[0])
+            sums["probabilities"].append(module._probability_block(parameters, 2.0**-30, row, target)[0])
         for name, vectors in sums.items():
             for first, second in itertools.combinations(vectors, 2):
                 moved = tuple(float(np.linalg.norm(first - second, order)) for order in (1, np.inf, 2))
@@ -82,6 +91,24 @@ def test_sums_move_as_the_proof_says(outputs, numbers):
         assert moves[name][2] ** 2 <= (4 * outputs + 4) * (1 + 1e-12)
     if outputs == 1:
         assert moves["association"][2] ** 2 > 0.95 * 8
+    else:
+        for moved, bound in zip(moves["probabilities"], (2.0, 1.0, 2.0**0.5), strict=True):
+            assert 0.99 * bound < moved <= bound
+
+
+def test_probabilities_that_are_not_divided_by_their_sum_are_caught(monkeypatch):
+    monkeypatch.setattr(module, "one_vs_rest_probabilities", lambda scores: 1 / (1 + np.exp(-scores)))
+    assert largest_moves(3)["probabilities"][0] > 2.3
+
+
+def test_a_rows_probabilities_do_not_depend_on_where_it_stands():
+    random = np.random.default_rng(0)
+    matrix, parameters = random.normal(size=(77, LAYOUT.width)), 3 * random.normal(size=(5, LAYOUT.width))
+    together = module._probability_block(parameters, 2.0**-40, matrix, np.zeros((77, 5)))
+    for start in (1, 5, 60):
+        alone = module._probability_block(parameters, 2.0**-40, matrix[start:], np.zeros((77 - start, 5)))
+        assert np.array_equal(together[start:], alone)
+    assert np.all(together.sum(axis=1) <= 1)
 
 
 def test_scores_that_are_not_clipped_are_caught(monkeypatch):
@@ -95,15 +122,23 @@ def test_noise_is_for_those_sensitivities_and_a_persons_rows(outputs, unit):
     """Of the pure noise b = sensitivity/ε of each part; of the Gaussian one σ² = sensitivity²/(share·μ²)."""
     pure = mechanism_of(0.7, outputs=outputs, rows=1000, unit=unit)
     assert pure._level_noise.noise_scale == pytest.approx(2 * unit / pure.parts.level)
-    for noise, share in zip((pure._spread_noise, pure._association_noise), pure.parts.shares, strict=True):
+    for noise, share in zip((pure._spread_noise, pure._association_noise), pure.parts.shares, strict=False):
         assert noise.noise_scale == pytest.approx(2 * unit / (0.7 * share), rel=1e-6)
     gaussian = mechanism_of(0.7, 1e-6, outputs=outputs, rows=1000, unit=unit)
     mu = gaussian_mu_within(gaussian.parts.others, 1e-6)
-    for noise, share in zip((gaussian._spread_noise, gaussian._association_noise), gaussian.parts.shares, strict=True):
+    for noise, share in zip((gaussian._spread_noise, gaussian._association_noise), gaussian.parts.shares, strict=False):
         assert noise.noise_scale == pytest.approx(unit * np.sqrt((4 * outputs + 4) / share) / mu, rel=1e-6)
+    assert len(pure.parts.shares) == len(gaussian.parts.shares) == (2 if outputs == 1 else 3)
+    if outputs > 1:
+        # Of three classes noise by the largest coordinate is quieter than Laplace noise.
+        assert pure._probability_noise.noise_scale == pytest.approx(unit / (0.7 * pure.parts.shares[2]), rel=1e-6)
+        many = mechanism_of(0.7, outputs=6, rows=1000, unit=unit)
+        assert many._probability_noise.noise_scale == pytest.approx(2 * unit / (0.7 * many.parts.shares[2]), rel=1e-6)
+        scale = unit * np.sqrt(2 / gaussian.parts.shares[2]) / mu
+        assert gaussian._probability_noise.noise_scale == pytest.approx(scale, rel=1e-6)
 
 
-@pytest.mark.parametrize("recipe", [CLASSES, NUMBERS])
+@pytest.mark.parametrize("recipe", [CLASSES, NUMBERS, SEVERAL])
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0])
 @pytest.mark.parametrize("rows", [1, 300, 10**6])
 def test_parts_add_up_to_the_budget(epsilon, rows, recipe):
@@ -126,8 +161,9 @@ def test_parts_add_up_to_the_budget(epsilon, rows, recipe):
     ("method", "delta"),
     [("mean", 0.0), ("mean", 1e-6), ("objective", 1e-6), ("descent", 1e-6), ("statistics", 0.0), ("statistics", 1e-6)],
 )
-def test_cost_is_what_was_asked_for_and_its_mu_that_of_all_parts(method, delta):
-    mechanism = mechanism_of(0.5, delta, method, rows=400)
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_cost_is_what_was_asked_for_and_its_mu_that_of_all_parts(method, delta, outputs):
+    mechanism = mechanism_of(0.5, delta, method, outputs, rows=400)
     cost = mechanism.cost
     assert (cost.epsilon, cost.delta) == (exact(0.5), exact(delta))
     if delta and method != "objective":
@@ -175,6 +211,40 @@ def test_noisy_associations_cannot_be_told_apart_better_than_claimed():
 
     assert audited(0.5).epsilon_lower_bound <= 1.0
     assert audited(10.0).epsilon_lower_bound > 1.0
+
+
+def test_noisy_probabilities_cannot_be_told_apart_better_than_claimed():
+    """Sums of three probabilities of one row that are nearly all or nothing, with half of ε; a twin that adds noise for twenty times as much is caught."""
+    source = SystemNoise()
+    parameters = np.array([[40.0, 0.0, 0.0], [-40.0, 0.0, 0.0], [0.0, 0.0, -40.0]])
+    pair = np.array([[1.0, 0.0, 0.5, 1.0, -1.0, -1.0]]), np.array([[-1.0, 0.0, 0.5, 1.0, -1.0, -1.0]])
+    method = mechanism_of(2.0, outputs=3)
+
+    def audited(share):
+        twin = replace(method, parts=method.parts._replace(shares=(0.1, 0.1, share)))
+
+        def released(values):
+            rows = Rows.held(values[:, :-3], values[:, -3:])
+            block = partial(module._probability_block, parameters, twin._step)
+            return twin._means(block, twin._probability_noise, rows, source)[0]
+
+        return distinguish(released, pair, Guarantee(1.0, 0.0), 1000)
+
+    assert audited(0.5).epsilon_lower_bound <= 1.0
+    assert audited(10.0).epsilon_lower_bound > 1.0
+
+
+def test_released_parameters_of_three_classes_cannot_be_told_apart_better_than_claimed():
+    source = SystemNoise()
+    row = with_bias(bounded_rows(np.array([[1.0, 0.0]]), 1.0)[0], LAYOUT.bias)[0]
+    pair = np.array([[*row, 1.0, -1.0, -1.0]]), np.array([[*row, -1.0, 1.0, -1.0]])
+    made = mechanism_of(outputs=3)
+
+    def audited(mechanism):
+        return distinguish(lambda values: mechanism.apply(values, source), pair, Guarantee(1.0, 0.0), 450)
+
+    assert audited(made).epsilon_lower_bound <= 1.0
+    assert audited(replace(made, parts=made.parts._replace(level=12.0))).epsilon_lower_bound > 1.0
 
 
 @pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateRidge])

@@ -26,7 +26,7 @@ from sudare.languages.text_template import literal_text
 SOURCE: Final = Path(__file__).parents[2] / "src" / "sudare"
 SPEAKING_ROOMS: Final = ("cli", "report", "demo", "requests", "web")
 # The glossary says its words in both languages itself.
-NOT_TRANSLATED: Final = ("papers", "languages", "glossary")
+NOT_TRANSLATED: Final = ("languages", "glossary")
 _ERRORS: Final = {error.__name__ for error in every_error()}
 _MOST_VARIANTS: Final = 64
 _PLURALS: Final = (
@@ -44,6 +44,13 @@ _PLURALS: Final = (
 )
 # Of this room only the report of an account and released numbers are translated: all else there is written in both languages.
 _DOSSIER_IN_ENGLISH: Final = ("account_report.py", "number_table.py", "released_numbers.py")
+# Of the papers what the shell shows: `sudare risk chunks`, an unknown study, and titles of studies.
+_PAPERS_IN_THE_SHELL: Final = (
+    "papers/__init__.py",
+    "papers/p003_decentralised/chunked_sum_assessment.py",
+    "papers/p003_decentralised/chunked_sum_report.py",
+    "papers/p003_decentralised/graphs.py",
+)
 # Words of guarantees and audits, states of requests, kinds of entries and headings of released numbers: texts have them in their gaps, tables in their cells. Their catalogue is words.toml.
 # What texts have in their gap `strerror`; the catalogue is operating_system.toml.
 SYSTEM_ERRORS: Final = (
@@ -105,6 +112,16 @@ WORDS_IN_GAPS: Final = (
     "REFUTED",
     "asked",
     "running",
+    "approved",
+    "denied",
+    "noise scale",
+    "grid",
+    "own",
+    "other",
+    "present",
+    "absent",
+    "finished",
+    "preparing",
     "failed",
     "interrupted",
     "open",
@@ -220,7 +237,11 @@ def source_texts() -> list[SourceText]:
         room = file.relative_to(SOURCE).parts[0].removesuffix(".py")
         if room not in NOT_TRANSLATED:
             module = Module(ast.parse(file.read_text("utf-8")))
-            speaks = room in SPEAKING_ROOMS or file.name in _DOSSIER_IN_ENGLISH
+            if room == "papers" and file.relative_to(SOURCE).as_posix() not in _PAPERS_IN_THE_SHELL:
+                titles = module.study_titles()
+                found.extend(SourceText(room, str(file.relative_to(SOURCE)), line, text) for line, text in titles)
+                continue
+            speaks = room in (*SPEAKING_ROOMS, "papers") or file.name in _DOSSIER_IN_ENGLISH
             texts = itertools.chain(
                 module.error_texts(),
                 ()
@@ -236,7 +257,8 @@ def source_texts() -> list[SourceText]:
         for mark in _MARKED.finditer(content):
             line = content.count("\n", 0, mark.start()) + 1
             found.append(SourceText(room, str(file.relative_to(SOURCE)), line, ast.literal_eval(mark.group(1))))
-    return words + [text for text in found if _has_words(text.template)]
+    marked = [text for text in found if text.file.endswith(".html") and re.search("[A-Za-z]{2}", text.template)]
+    return words + marked + [text for text in found if _has_words(text.template)]
 
 
 def _has_words(template: str) -> bool:
@@ -311,6 +333,13 @@ class Module:
                 if any(map(_is_prose, texts)) or self._is_label(node):
                     yield from ((node.lineno, text) for text in texts)
         yield from self.fragments
+
+    def study_titles(self) -> Iterator[tuple[int, str]]:
+        """(line, template) of the titles that studies are listed by."""
+        for node in self.nodes:
+            if isinstance(node, ast.Call) and _name_of(node.func) == "Study":
+                titles = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "title")]
+                yield from ((node.lineno, text) for title in titles for text in self.templates(title))
 
     def sentences(self) -> Iterator[tuple[int, str]]:
         """(line, template) of every literal of three words or more that is neither documentation nor about a fault of the program itself."""

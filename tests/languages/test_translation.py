@@ -7,6 +7,7 @@ import pytest
 from sudare.languages import language_in_use, translated, translator
 from sudare.languages.text_template import filled, gaps, literal_text, pattern
 from sudare.languages.translation import _Catalogue
+from tests.languages.english_left import english_left
 
 CATALOGUE = _Catalogue(
     {
@@ -67,11 +68,6 @@ def test_a_command_between_backticks_stays_what_is_to_be_typed() -> None:
     assert translated("`sudare fit mean` has no --by.", "ja") == "`sudare fit mean` に --by はありません。"
 
 
-def test_expected_errors_of_counts_are_in_records() -> None:
-    line = "Typical error, by the noise alone: counts ±31 records; means of 費用 ±78,000 円."
-    assert translated(line, "ja") == "ノイズだけによる典型的な誤差：件数 ±31 レコード; 費用の各平均 ±78,000 円。"
-
-
 def test_a_text_that_no_template_makes_is_left_as_it_is() -> None:
     assert CATALOGUE.translated("Something else", 4) is None
     assert translated("Zyx wvu tsr.", "ja") == "Zyx wvu tsr."
@@ -120,7 +116,7 @@ def test_sentences_of_a_remedy_are_told_one_by_one() -> None:
 
 @pytest.mark.parametrize("column", ["count", "mean", "noise", "person"])
 def test_columns_that_are_called_like_our_words_stay_as_they_are(column: str) -> None:
-    assert translated(f"means of {column} ±0.5", "ja") == f"{column} の各平均 ±0.5"
+    assert translated(f"means of {column}", "ja") == f"{column} の各平均"
     assert translated(f"The table lacks {column}.", "ja") == f"表に {column} がありません。"
     assert translator("ja")("mean of {column}", column=column) == f"{column} の平均"
 
@@ -132,3 +128,10 @@ def test_no_blank_stands_between_wide_letters_of_a_name_and_a_sentence(name: str
 
 def test_blanks_inside_names_and_templates_stay() -> None:
     assert filled("表 {name} は {kind} で", {"name": "支店 別", "kind": "数値"}) == "表支店 別は数値で"
+
+
+def test_english_in_a_japanese_text_is_found() -> None:
+    assert english_left("台帳は intact です。") == []
+    assert english_left("合意書 'two clinics' は `sudare status` で。sudare fit table a.csv --by ward") == []
+    assert english_left("費用は ε = 1 です。It would be refused.") == ["It would be refused"]
+    assert english_left("days kept の平均", names=["days kept"]) == []

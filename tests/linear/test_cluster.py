@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 
 from sudare.errors import UnknownCategory
-from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
+from sudare.linear import PrivateAdditiveClassifier, PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.privacy import Ledger
 from sudare.schema import Label, Number, Schema
 
@@ -79,12 +79,13 @@ def test_a_cluster_gives_the_parameters_of_one_process(model, path, client):
     [
         PrivateLogisticRegression(0.05, 1e-6, schema=BINARY, method="descent", random_state=0),
         PrivateLinearSVC(1.0, schema=THREE, method="mean", random_state=0),
+        PrivateAdditiveClassifier(1.0, 1e-6, schema=BINARY, random_state=0),
         pytest.param(
             PrivateLogisticRegression(1.0, 1e-6, schema=BINARY, method="descent", sampling_rate=0.01, random_state=0),
             marks=pytest.mark.long,
         ),
     ],
-    ids=lambda model: f"{type(model).__name__}-{model.method}-{model.sampling_rate}",
+    ids=lambda model: "-".join(str(getattr(model, name, "")) for name in ("__class__", "method", "sampling_rate")),
 )
 def test_so_it_does_in_sums_of_whole_numbers(model, short_path, client):
     assert_same_parameters(model, short_path, client)

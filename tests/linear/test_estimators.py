@@ -178,13 +178,100 @@ def test_the_auto_rule_looks_at_public_facts_only():
     assert PrivateLogisticRegression(0.1, **options).fit(X, y).method_ == "objective"
     # One-hot rows.
     table, options = _patients(400), {"schema": SCHEMA, "encoding": "binned", "random_state": 0}
-    for delta, expected in ((0.0, ["mean", "statistics", "objective"]), (1e-6, ["descent", "statistics", "descent"])):
-        sizes = ((0.1, 400), (2.0, 400), (8.0, 2000))
+    for delta, expected in (
+        (0.0, ["mean", "mean", "statistics", "objective"]),
+        (1e-6, ["statistics", "descent", "statistics", "descent"]),
+    ):
+        sizes = ((0.1, 400), (0.1, 2000), (2.0, 400), (8.0, 20_000))
         fits = [PrivateLogisticRegression(epsilon, delta, **options).fit(_patients(rows)) for epsilon, rows in sizes]
         assert [fit.method_ for fit in fits] == expected
     # Steps that see some of the rows are descent's, and support vectors have no level to centre by.
     sampled = PrivateLogisticRegression(2.0, 1e-6, sampling_rate=0.5, **options).fit(table)
     assert (sampled.method_, PrivateLinearSVC(2.0, 1e-6, **options).fit(table).method_) == ("descent", "descent")
+
+
+def _rare(classes: int, rows: int = 4000) -> tuple[pd.DataFrame, Schema]:
+    """A table whose last class has two of a hundred records, and differs from the others."""
+    random = np.random.default_rng(0)
+    shares = np.append(np.full(classes - 1, 0.98 / (classes - 1)), 0.02)
+    code = random.choice(classes, rows, p=shares)
+    means = np.zeros((classes, 3))
+    means[-1] = 1.0
+    columns = {f"x{place}": Number(-4, 4) for place in range(3)}
+    values = np.clip(means[code] + random.normal(size=(rows, 3)), -4, 4)
+    frame = pd.DataFrame(values, columns=list(columns)).assign(y=code)
+    return frame, Schema({**columns, "y": Label(tuple(range(classes)))})
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_balanced_decision_finds_records_of_a_rare_class(classes, delta):
+    table, schema = _rare(classes)
+    options = {"schema": schema, "encoding": "binned", "method": "statistics", "random_state": 0}
+    likeliest = PrivateLogisticRegression(3.0, delta, **options).fit(table)
+    balanced = PrivateLogisticRegression(3.0, delta, decision="balanced", **options).fit(table)
+    assert np.array_equal(likeliest.predict_proba(table), balanced.predict_proba(table))
+    assert balanced.base_rates_ == pytest.approx([0.98 / (classes - 1)] * (classes - 1) + [0.02], abs=0.02)
+    is_rare = table["y"] == classes - 1
+    found = [np.mean(model.predict(table)[is_rare] == classes - 1) for model in (likeliest, balanced)]
+    assert found[0] < 0.2
+    assert found[1] > 0.5
+    ratios = balanced.predict_proba(table) / balanced.base_rates_
+    assert np.array_equal(balanced.predict(table), np.argmax(ratios, axis=1))
+    scores = balanced.decision_function(table)
+    decided = scores > 0 if classes == 2 else scores.argmax(axis=1)
+    assert np.array_equal(decided, balanced.predict(table))
+
+
+def test_base_rates_are_paid_for_where_they_are_asked_for():
+    X, y = _separable(400)
+    options = {"classes": [0, 1], "method": "objective", "random_state": 0}
+    assert PrivateLogisticRegression(5.0, **options).fit(X, y).base_rates_ is None
+    rates = PrivateLogisticRegression(5.0, decision="balanced", **options).fit(X, y).base_rates_
+    assert rates.sum() == pytest.approx(1.0)
+    assert rates[1] == pytest.approx(np.mean(y), abs=0.1)
+    with pytest.raises(InvalidParameter, match="no column for a level"):
+        PrivateLogisticRegression(decision="balanced", fit_intercept=False, **options).fit(X, y)
+    with pytest.raises(InvalidParameter, match="likeliest"):
+        PrivateLogisticRegression(decision="rare", **options).fit(X, y)
+    without = PrivateLogisticRegression(5.0, **options).fit(X, y).set_params(decision="balanced")
+    with pytest.raises(InvalidParameter, match="fitted without them"):
+        without.predict(X)
+
+
+def test_releases_have_decision_and_base_rates_and_older_ones_come_back(tmp_path, account):
+    table, schema = _rare(3, 500)
+    fitted = PrivateLogisticRegression(3.0, decision="balanced", schema=schema, account=account).fit(table)
+    key = Ed25519PrivateKey.generate()
+    Release.of(fitted).save(tmp_path / "model.sudare", key)
+    loaded = Release.load(tmp_path / "model.sudare", [key.public_key()]).model()
+    assert np.array_equal(loaded.base_rates_, fitted.base_rates_)
+    assert np.array_equal(loaded.predict(table), fitted.predict(table))
+    content, digest = fitted.release_content(), schema.digest
+    parameters = {name: value for name, value in content.parameters.items() if name != "decision"}
+    tensors, grids = ({"parameters": each["parameters"]} for each in (content.tensors, content.grids))
+    older = Content(parameters, tensors, grids)
+    PrivateLogisticRegression.check_content(older, digest)
+    model = PrivateLogisticRegression.from_release(older, digest)
+    assert (model.decision, model.base_rates_) == ("likeliest", None)
+    assert np.array_equal(model.parameters_, fitted.parameters_)
+    for wrong in (
+        Content({**parameters, "decision": "balanced"}, tensors, grids),
+        Content({**parameters, "decision": "rare"}, content.tensors, content.grids),
+        Content(content.parameters, {**content.tensors, "base_rates": np.array([0.0, 0.5, 0.5])}, content.grids),
+        Content(content.parameters, {**content.tensors, "base_rates": np.array([0.5, 0.5])}, content.grids),
+    ):
+        with pytest.raises(ReleaseMalformed):
+            PrivateLogisticRegression.check_content(wrong, digest)
+
+
+def test_ridge_cuts_numbers_into_bins_where_noise_leaves_more_than_a_line():
+    """Two columns of ten bins each: from n·ε = 1,000 on."""
+    for rows, epsilon, expected in ((400, 2.4, "centred"), (400, 2.6, "binned"), (2000, 0.4, "centred")):
+        random = np.random.default_rng(0)
+        table = pd.DataFrame({name: random.uniform(0, 10, rows) for name in ("age", "dose", "weight")})
+        model = PrivateRidge(epsilon, schema=NUMBER_SCHEMA, encoding="auto", random_state=0).fit(table)
+        assert model.encoding_ == expected
 
 
 def test_regularization_is_chosen_privately(account):

@@ -13,18 +13,25 @@ from sudare.linear import PrivateLogisticRegression, PrivateRidge
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mechanism import Facts
 from sudare.linear.method_choice import needs_calibration
+from sudare.linear.rows import array_layout, table_layout
 from sudare.linear.score_calibration import (
+    _NODES,
     CLASSES,
     NUMBERS,
+    SEVERAL,
     Spread,
+    _offset,
     association_values,
     expected_shares,
     log_odds_line,
     narrower,
+    score_likeness,
     shrunk,
     spread_values,
     target_line,
+    with_means,
 )
+from sudare.linear.targets import one_vs_rest_probabilities
 from sudare.schema import Category, Label, Number, Schema
 
 UNIT = Spread(np.zeros(1), np.ones(1))
@@ -70,6 +77,61 @@ def test_a_number_is_the_line_of_least_squares_or_its_mean():
     assert (line.offset[0], line.slope[0]) == pytest.approx((0.3, 0.4), abs=0.01)
     noisy = target_line(0.31, means, 0.5, 100_000, UNIT, NUMBERS)
     assert (noisy.offset[0], noisy.slope[0]) == (0.31, 0.0)
+
+
+LIKENESS = np.full((4, 4), 0.8) + 0.2 * np.eye(4)
+
+
+def clouds_of_scores() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores of four classes against the rest, normal and alike within classes, with ±1 targets and shares."""
+    random, shares = np.random.default_rng(0), np.array([0.5, 0.25, 0.2, 0.05])
+    codes = random.choice(4, 40_000, p=shares)
+    noise = random.multivariate_normal(np.zeros(4), LIKENESS, 40_000)
+    scores = 0.2 * (np.eye(4)[codes] - shares) + 0.15 * noise
+    return scores, 2 * np.eye(4)[codes] - 1, np.mean(np.eye(4)[codes], axis=0)
+
+
+def line_of(scores: np.ndarray, targets: np.ndarray, shares: np.ndarray):
+    unit = Spread(np.zeros(4), np.ones(4))
+    means = association_values(unit.of(scores), targets).mean(axis=0)
+    return log_odds_line(shares, means, 1e-9, len(scores), unit, SEVERAL, LIKENESS)
+
+
+def test_offsets_of_several_classes_give_each_its_share_after_division():
+    scores, targets, shares = clouds_of_scores()
+    line = line_of(scores, targets, shares)
+    given = one_vs_rest_probabilities(line.offset + line.slope * scores)
+    assert given.mean(axis=0) == pytest.approx(shares, abs=5e-3)
+    assert line.slope[0] > 4
+    # One by one each is right before the division, and not after it.
+    alone = [_offset(share, float(line.slope[0]) * (0.17 * _NODES)) for share in shares]
+    assert np.abs(one_vs_rest_probabilities(alone + line.slope * scores).mean(axis=0) - shares).max() > 0.02
+
+
+def test_told_mean_probabilities_mend_offsets_where_scores_are_not_as_modelled():
+    scores, targets, shares = clouds_of_scores()
+    line = line_of(scores, targets, shares)
+    moved = scores + np.array([0.1, -0.05, 0.0, 0.05])
+    first = one_vs_rest_probabilities(line.offset + line.slope * moved).mean(axis=0)
+    mended = with_means(line, shares, first, 1e-9)
+    second = one_vs_rest_probabilities(mended.offset + line.slope * moved).mean(axis=0)
+    assert np.abs(first - shares).max() > 0.08
+    assert np.abs(second - shares).max() < 0.5 * np.abs(first - shares).max()
+    # What is noise changes nothing.
+    assert with_means(line, shares, first, 10.0).offset == pytest.approx(line.offset, abs=1e-3)
+
+
+def test_scores_of_opposite_parameters_are_opposite():
+    layout = array_layout(2, 1.0, True)
+    parameters = np.array([[1.0, 0.0, 0.3], [-2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    assert score_likeness(parameters, layout) == pytest.approx(np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 1]]))
+    assert score_likeness(np.zeros((2, 3)), layout) == pytest.approx(np.eye(2))
+    declared = Schema({"job": Category(("a", "b")), "age": Number(0, 10)})
+    hot = table_layout(declared, "centred", True)
+    # What all levels of a category have in common moves no row beside another.
+    same = np.zeros((2, hot.width))
+    same[0, :3], same[1, :3] = [5.0, 5.0, 1.0], [0.0, 0.0, 1.0]
+    assert score_likeness(same, hot)[0, 1] == pytest.approx(1.0)
 
 
 def test_shares_are_never_none_or_all_and_add_up():

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +23,7 @@ from sudare.papers import (
     load_study,
     write_result,
 )
-from sudare.papers.study import cell_text
+from sudare.papers.study import cell_text, number_of, range_text
 from sudare.report.plots import Series, curves
 
 PANEL = curves([1, 2], [Series("ours", [1, 2])], x_label="x", y_label="y")
@@ -96,5 +99,39 @@ def test_an_unknown_study_lists_those_there_are() -> None:
         load_study("nothing")
 
 
+def test_a_quick_run_says_so_everywhere_but_where_it_is_as_a_full_one() -> None:
+    table, figure = RESULT.tables[0], RESULT.figures[0]
+    drawn = replace(figure, differs="")
+    found = StudyResult.joined(
+        [RESULT, StudyResult([replace(table, title="t: more"), replace(table, title="Table 7: u")], [drawn])]
+    )
+    assert [each.title for each in found.tables] == ["t", "t: more", "Table 7: u"]
+    quick = found.marked_quick("two rows", ("t", "Table 7:"))
+    assert [each.says for each in quick.tables] == [table.says, f"Quick run: two rows. {table.says}", table.says]
+    assert [each.differs for each in quick.figures] == [
+        f"Quick run: two rows. {figure.differs}",
+        "Quick run: two rows.",
+    ]
+    assert [each.differs for each in found.marked_quick("two rows", ("Figure 7",)).figures] == [figure.differs, ""]
+
+
+@pytest.mark.parametrize("name", ["000", "001", "002", "003", "004"])
+def test_what_a_quick_run_leaves_as_it_is_has_names_that_a_study_makes(name: str) -> None:
+    """A name that nothing has any more would mark what is not shorter."""
+    module = import_module(load_study(name).run.__module__)
+    committed = json.loads((Path(__file__).parents[2] / "docs" / "papers" / f"{name}.json").read_text("utf-8"))
+    names = [each["title"] for each in committed["tables"]] + [each["label"] for each in committed["figures"]]
+    for each in getattr(module, "NEVER_SHORT", ()):
+        assert any(known == each or (each.endswith(":") and known.startswith(each)) for known in names), each
+
+
 def test_equal_numbers_have_no_standard_error() -> None:
     assert Estimate.of([0.764] * 30).standard_error == 0
+
+
+def test_ranges_in_words():
+    assert range_text([2.0, 1.234, 10_344.0]) == "1.23 to 10,300"
+    assert range_text([19.12, 19.13]) == "19.1"
+    assert [number_of(cell) for cell in (1, 0.5, Estimate(2.0, 0.1, 3))] == [1.0, 0.5, 2.0]
+    assert math.isnan(number_of(None))
+    assert math.isnan(number_of("–"))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from sudare.errors import DataError, WrongType
-from sudare.privacy.array_checks import checked_matrix
+from sudare.privacy.array_checks import as_numbers, checked_matrix
 from sudare.statistics import PrivateMean
 from tests.release_kit import refused
 
@@ -102,3 +102,10 @@ def test_large_numbers_of_both_signs_are_finite_numbers():
     with np.errstate(all="raise"):
         checked = checked_matrix(PrivateMean(), [[1.7e308, -1.7e308]] * 20, reset=True)
     assert np.isfinite(checked).all()
+
+
+def test_what_is_no_number_is_not_quoted():
+    assert as_numbers([[1, "2"]], "X").tolist() == [[1.0, 2.0]]
+    with pytest.raises(DataError, match="y cannot be read as an array of numbers") as caught:
+        as_numbers(["medicine731"], "y")
+    assert caught.value.__context__ is None

@@ -18,7 +18,13 @@ from sudare.linear import PrivateLogisticRegression
 from sudare.perturbation import RecordPerturbation
 from sudare.privacy import Ledger, Release, select_privately
 from sudare.privacy.accounting import exact
-from sudare.privacy.contribution_bound_selection import BOUND_SHARE, BoundChoice, bound_epsilon, candidate_bounds
+from sudare.privacy.contribution_bound_selection import (
+    BOUND_SHARE,
+    FULL_EXCESS,
+    BoundChoice,
+    bound_epsilon,
+    candidate_bounds,
+)
 from sudare.privacy.discrete_exponential_mechanism import geometric
 from sudare.privacy.noise import SeededNoise
 from sudare.schema import Category, Label, Number, Person, Schema
@@ -158,10 +164,10 @@ def test_candidates_and_shares():
 
 
 def test_the_bound_follows_the_persons_where_the_noise_is_small():
-    # Forty persons have nine rows, all others one or two.
+    # Forty persons have nine rows, all others one or two. At eight those forty count for less than half each.
     histogram = np.zeros(32, np.int64)
     histogram[[1, 2, 9]] = 500, 300, 40
-    for persons_above, least, most in ((10, 9, 9), (30, 9, 9), (50, 2, 2), (350, 1, 1)):
+    for persons_above, least, most in ((10, 9, 9), (30, 8, 8), (50, 2, 2), (350, 1, 1)):
         choice = BoundChoice(50.0, Fraction(persons_above), 30)
         drawn = {choice.drawn(histogram, SeededNoise(seed)) for seed in range(20)}
         assert least <= min(drawn) <= max(drawn) <= most
@@ -175,6 +181,16 @@ def test_a_bound_that_all_persons_but_none_exceed_is_the_one_where_numbers_of_ro
     drawn = [choice.drawn(histogram, SeededNoise(seed)) for seed in range(200)]
     assert min(drawn) == 12
     assert drawn.count(12) > 190
+
+
+def test_persons_count_by_how_far_they_are_above_a_bound_and_fully_beyond_the_largest():
+    histogram = np.zeros(102, np.int64)
+    histogram[[50, 51, 60, 90, 101]] = 1000, 8, 4, 2, 1
+    found = dict(zip(candidate_bounds(100), BoundChoice(1.0, Fraction(0), 100).excess(histogram), strict=True))
+    full = exact(FULL_EXCESS) * 50
+    assert found[50] == 8 / full + 4 * min(10 / full, Fraction(1)) + 2 + 1
+    assert found[100] == 1
+    assert list(found.values()) == sorted(found.values(), reverse=True)
 
 
 def test_nobody_is_cut_where_every_candidate_is_refused():

@@ -1412,28 +1412,28 @@ class TestExport:
 class TestFormats:
     def test_an_older_ledger_is_migrated_when_it_is_opened(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ledger, receipts = busy_ledger(path)
-        monkeypatch.setattr(tables, "FORMAT", 4)
-        monkeypatch.setattr(tables, "OLDEST_READABLE_FORMAT", 4)
+        monkeypatch.setattr(tables, "FORMAT", 5)
+        monkeypatch.setattr(tables, "OLDEST_READABLE_FORMAT", 5)
         monkeypatch.setattr(
-            tables, "MIGRATIONS", {3: lambda connection: connection.exec_driver_sql("CREATE TABLE notes (note TEXT)")}
+            tables, "MIGRATIONS", {4: lambda connection: connection.exec_driver_sql("CREATE TABLE notes (note TEXT)")}
         )
-        with pytest.raises(LedgerVersion, match="an older one than 4"):
+        with pytest.raises(LedgerVersion, match="an older one than 5"):
             ledger.verify()
         assert Ledger(path, create=False).verify(receipts).position == 9
         assert ledger.verify(receipts).position == 9
         with edited(path) as connection:
-            assert connection.execute("SELECT format FROM chain").fetchall() == [(4,)]
+            assert connection.execute("SELECT format FROM chain").fetchall() == [(5,)]
             assert connection.execute("SELECT * FROM notes").fetchall() == []
 
     def test_a_charge_migrates_too(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ledger, _ = busy_ledger(path)
         account = ledger.account("patients")
-        monkeypatch.setattr(tables, "FORMAT", 4)
-        monkeypatch.setattr(tables, "MIGRATIONS", {3: lambda _connection: None})
+        monkeypatch.setattr(tables, "FORMAT", 5)
+        monkeypatch.setattr(tables, "MIGRATIONS", {4: lambda _connection: None})
         charge(account, 0.5)
         assert ledger.verify().position == 10
 
-    @pytest.mark.parametrize("older", [1, 2])
+    @pytest.mark.parametrize("older", [1, 2, 3])
     def test_an_older_ledger_is_read_as_it_is_and_changed_by_the_first_write(self, path: Path, older: int) -> None:
         ledger, receipts = busy_ledger(path)
         with edited(path) as connection:
@@ -1444,7 +1444,7 @@ class TestFormats:
         assert path.read_bytes() == before
         charge(ledger.account("patients"), 0.5)
         with edited(path) as connection:
-            assert connection.execute("SELECT format FROM chain").fetchall() == [(3,)]
+            assert connection.execute("SELECT format FROM chain").fetchall() == [(4,)]
         assert ledger.verify(receipts).position == 10
 
     def test_a_failing_migration_leaves_the_ledger_usable_by_the_old_version(
@@ -1456,9 +1456,9 @@ class TestFormats:
 
         ledger, receipts = busy_ledger(path)
         with monkeypatch.context() as newer:
-            newer.setattr(tables, "FORMAT", 4)
-            newer.setattr(tables, "OLDEST_READABLE_FORMAT", 4)
-            newer.setattr(tables, "MIGRATIONS", {3: fails})
+            newer.setattr(tables, "FORMAT", 5)
+            newer.setattr(tables, "OLDEST_READABLE_FORMAT", 5)
+            newer.setattr(tables, "MIGRATIONS", {4: fails})
             with pytest.raises(OSError, match="no space"):
                 Ledger(path)
         assert ledger.verify(receipts).position == 9
@@ -1468,7 +1468,7 @@ class TestFormats:
         account = ledger.account("patients")
         with edited(path) as connection:
             connection.execute("DROP TABLE accounts")
-            connection.execute("UPDATE chain SET format = 4")
+            connection.execute("UPDATE chain SET format = 5")
         before = path.read_bytes()
         acts: list[Callable[[], object]] = [
             lambda: Ledger(path),
@@ -1477,7 +1477,7 @@ class TestFormats:
             lambda: charge(account, 0.1),
         ]
         for act in acts:
-            with pytest.raises(LedgerVersion, match="has format 4, this version knows up to 3"):
+            with pytest.raises(LedgerVersion, match="has format 5, this version knows up to 4"):
                 act()
         assert path.read_bytes() == before
 

@@ -98,7 +98,7 @@ class TestTables:
     def test_ready_or_not(self, store: Storage, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with store.reading() as connection:
             assert tables.is_ready(connection)
-            monkeypatch.setattr(tables, "OLDEST_READABLE_FORMAT", 4)
+            monkeypatch.setattr(tables, "OLDEST_READABLE_FORMAT", 5)
             assert not tables.is_ready(connection)
         empty = Storage(folder / "empty.db", 1.0)
         empty.create_file_if_absent()
@@ -200,12 +200,12 @@ class TestFormats:
 
     def test_a_newer_format_is_refused_untouched(self, store: Storage) -> None:
         with edited(cast("Path", store.path)) as connection:
-            connection.execute("UPDATE chain SET format = 4")
+            connection.execute("UPDATE chain SET format = 5")
         before = cast("Path", store.path).read_bytes()
         for begin in (store.transaction, store.reading):
             with pytest.raises(LedgerVersion) as caught, begin() as opened:
                 tables.head(opened)
-            assert caught.value.problem == "The ledger has format 4, this version knows up to 3."
+            assert caught.value.problem == "The ledger has format 5, this version knows up to 4."
             assert caught.value.remedy == LedgerVersion.help
         assert cast("Path", store.path).read_bytes() == before
 
@@ -213,17 +213,17 @@ class TestFormats:
         self, store: Storage, migrations: dict[int, Migration], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         steps: list[int] = []
-        monkeypatch.setattr(tables, "FORMAT", 5)
+        monkeypatch.setattr(tables, "FORMAT", 6)
 
         def first(connection: sql.Connection) -> None:
-            steps.append(3)
+            steps.append(4)
             self.adds_a_table(connection)
 
-        migrations.update({3: first, 4: lambda _connection: steps.append(4)})
+        migrations.update({4: first, 5: lambda _connection: steps.append(5)})
         with store.transaction() as connection:
             assert tables.head(connection) == Head(LEDGER, 0, FIRST.hash)
             assert tables.head(connection) == Head(LEDGER, 0, FIRST.hash)
-        assert steps == [3, 4]
+        assert steps == [4, 5]
         with store.reading() as connection:
             assert tables.is_ready(connection)
             assert tables.entries(connection) == [FIRST]
@@ -232,8 +232,8 @@ class TestFormats:
     def test_a_failing_migration_leaves_the_file_as_it_was(
         self, store: Storage, migrations: dict[int, Migration], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(tables, "FORMAT", 5)
-        migrations.update({3: self.adds_a_table, 4: self.fails})
+        monkeypatch.setattr(tables, "FORMAT", 6)
+        migrations.update({4: self.adds_a_table, 5: self.fails})
         before = self.content(store)
         with pytest.raises(LedgerCorrupt), store.transaction() as connection:
             tables.head(connection)
@@ -251,17 +251,17 @@ class TestFormats:
     def test_reading_does_not_migrate(self, store: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
         with store.reading() as connection:
             assert tables.head(connection) == Head(LEDGER, 0, FIRST.hash)
-        monkeypatch.setattr(tables, "FORMAT", 4)
-        monkeypatch.setattr(tables, "OLDEST_READABLE_FORMAT", 4)
+        monkeypatch.setattr(tables, "FORMAT", 5)
+        monkeypatch.setattr(tables, "OLDEST_READABLE_FORMAT", 5)
         with pytest.raises(LedgerVersion) as caught, store.reading() as connection:
             tables.head(connection)
-        assert caught.value.problem == "The ledger has format 3, an older one than 4."
+        assert caught.value.problem == "The ledger has format 4, an older one than 5."
         assert caught.value.remedy == "Open it anew with Ledger(…), which migrates it."
 
     def test_this_version(self) -> None:
-        assert tables.FORMAT == 3
+        assert tables.FORMAT == 4
         assert tables.OLDEST_READABLE_FORMAT == 1
-        assert list(tables.MIGRATIONS) == [1, 2]
+        assert list(tables.MIGRATIONS) == [1, 2, 3]
 
 
 class TestEntries:

@@ -36,7 +36,7 @@ from sudare.privacy import ledger as ledger_room
 from sudare.privacy import release as room
 from sudare.privacy.accounting import pure_cost
 from sudare.privacy.noise import SeededNoise, SystemNoise
-from sudare.privacy.release import audited, pass_again, pass_through, read
+from sudare.privacy.release import audited, is_loaded, pass_again, pass_through, read
 from sudare.privacy.release_content import Beside, Content, sealed
 from sudare.privacy.release_file import LARGEST_FILE_BYTES, fingerprint, parsed
 from sudare.statistics import PrivateHistogram, PrivateMean, PrivateStandardScaler
@@ -376,6 +376,44 @@ def test_versions_are_those_installed(release, account, tmp_path):
     ):
         replace(release, versions={"opendp": "1", "sudare": "1"}).save(tmp_path / "a", KEY)
     assert account.entries() == before
+
+
+def test_what_was_changed_after_it_was_loaded_is_not_as_loaded(release, tmp_path):
+    release.save(tmp_path / "a", KEY)
+
+    def changed(change):
+        loaded = Release.load(tmp_path / "a", TRUSTED)
+        assert is_loaded(loaded)
+        assert is_loaded(copy.deepcopy(loaded))
+        change(loaded)
+        return loaded
+
+    class DerivedContent(Content):
+        """May answer anything."""
+
+    def with_other_numbers(loaded):
+        name, tensor = next(iter(loaded.content.tensors.items()))
+        loaded.content.tensors[name] = -tensor
+
+    changes = (
+        with_other_numbers,
+        lambda loaded: loaded.content.parameters.update(epsilon=0.25),
+        lambda loaded: loaded.content.grids.update({next(iter(loaded.content.grids)): 0.5}),
+        lambda loaded: object.__setattr__(loaded, "guarantee", Guarantee(0.001)),
+        lambda loaded: object.__setattr__(loaded, "digest", "0" * 64),
+        lambda loaded: object.__setattr__(loaded, "schema_digest", "0" * 64),
+        lambda loaded: object.__setattr__(loaded, "model", lambda: None),
+        lambda loaded: object.__setattr__(loaded.content, "digest", release.content.digest),
+        lambda loaded: object.__setattr__(loaded, "content", DerivedContent(**vars(loaded.content))),
+        lambda loaded: object.__setattr__(loaded, "_loaded", None),
+    )
+    for change in changes:
+        assert not is_loaded(changed(change))
+    assert not is_loaded(release)
+    assert not is_loaded("a")
+    # The arrays themselves are read-only.
+    with pytest.raises(ValueError, match="read-only"):
+        next(iter(changed(id).content.tensors.values()))[...] = 0
 
 
 def test_an_owner_can_check_what_left(release, account, tmp_path):
@@ -1141,16 +1179,26 @@ def test_receipt_with_other_fields(mean_file):
 
 @pytest.mark.parametrize(
     "versions",
-    [{}, {"opendp": "1"}, {"opendp": "1", "sudare": 1}, {"opendp": "1", "sudare": "x" * 65}]
+    [
+        {},
+        {"opendp": "1"},
+        {"opendp": "1", "sudare": 1},
+        {"opendp": "1", "sudare": "1" * 65},
+        {"opendp": "1", "sudare": ""},
+    ]
+    + [
+        {"opendp": "1", "sudare": text}
+        for text in ("0.1.0, approved", "strong", "1.0 ", "١.0", "1..0", "1+" + 17 * "a")
+    ]
     + [{"opendp": "1", "sudare": "1", "numpy": "2"}, {"opendp": None, "sudare": "1"}],
 )
 def test_versions_that_cannot_be(mean_file, versions):
-    with unfit("its library versions are not text"):
+    with unfit("its library versions are not written as versions are"):
         audit(changed(mean_file, "versions", versions))
 
 
 def test_versions_that_can_be(mean_file):
-    versions = {"opendp": "x" * 64, "sudare": ""}
+    versions = {"opendp": "1" * 64, "sudare": "1.0rc1.post2.dev3+g12ab34c.d2026"}
     assert audit(changed(mean_file, "versions", versions)).versions == versions
 
 

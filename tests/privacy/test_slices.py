@@ -533,7 +533,7 @@ def test_a_release_says_which_slice_it_is_from(path: Path, account: Any, tmp_pat
     assert loaded.content.parameters["slice"] == where
     assert loaded.model().slice_ == where
     assert loaded.model().release_content() == loaded.content
-    assert "the rows with month = 2026-01 and site = south" in card_text(loaded.card())
+    assert "the rows with “month” = “2026-01” and “site” = “south”" in card_text(loaded.card())
 
 
 def test_a_release_from_all_rows_names_no_slice(path: Path, account: Any) -> None:

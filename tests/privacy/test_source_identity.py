@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from sudare.privacy.source_identity import (
     LONGEST_SOURCE,
     MOST_FINGERPRINTS,
     Source,
+    change_times,
     check_free,
     check_unshared,
     covers,
@@ -178,6 +180,37 @@ class TestFiles:
         os.rename("a.parquet", "c.parquet")
         os.utime("c.parquet", ns=(0, status.st_mtime_ns + 1))
         assert not overlap(a, looked_at("c.parquet"))
+
+    def test_what_is_kept_of_a_file_does_not_depend_on_what_is_in_it(self, folder: Path) -> None:
+        a, status = looked_at("a.parquet"), os.stat("a.parquet")
+        with open("a.parquet", "ab") as file:
+            file.write(b"one more")
+        os.utime("a.parquet", ns=(0, status.st_mtime_ns))
+        assert looked_at("a.parquet").files == a.files
+        (kept,) = a.files
+        assert len(bytes.fromhex(kept)) == 32
+
+    def test_a_file_that_an_older_ledger_wrote_is_known_after_it_was_moved(self, folder: Path) -> None:
+        status = os.stat("a.parquet")
+        plain = f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+        a = Source(f"{folder}/a.parquet", (plain,))
+        os.rename("a.parquet", "c.parquet")
+        moved = looked_at("c.parquet")
+        assert covers(a, moved)
+        assert overlap(a, moved)
+        os.remove("c.parquet")
+        assert overlap(a, moved)
+        assert not overlap(Source(f"{folder}/a.parquet", (f"{plain}1",)), moved)
+
+    def test_times_of_change_cannot_be_set_back(self, folder: Path) -> None:
+        before, status = change_times(looked_at(folder)), os.stat("a.parquet")
+        assert [path for path, _ in before] == [f"{folder}/a.parquet", f"{folder}/b.parquet"]
+        time.sleep(0.02)
+        os.utime("a.parquet", ns=(status.st_atime_ns, status.st_mtime_ns))
+        after = change_times(looked_at(folder))
+        assert after[0] > before[0]
+        assert after[1] == before[1]
+        assert change_times(None) == []
 
     def test_folders_and_patterns(self, folder: Path) -> None:
         every, pattern, a = looked_at(folder), looked_at("*.parquet"), looked_at("a.parquet")

@@ -120,7 +120,7 @@ def test_pictures_have_words_and_night_colours() -> None:
 
 
 def test_everything_is_escaped() -> None:
-    evil = '<script>alert("x")</script>'
+    evil = "<script>alert('x')</script>"
     part = replace(
         PART,
         title=evil,

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.report.number_formatting import nearest, one_in, percent_up, rounded_down, rounded_up, six_digits, whole
+from sudare.report.number_formatting import (
+    left_text,
+    nearest,
+    one_in,
+    percent_up,
+    rounded_down,
+    rounded_up,
+    six_digits,
+    spent_text,
+    whole,
+)
 
 numbers = st.floats(min_value=1e-300, max_value=1e300, allow_nan=False)
 
@@ -72,3 +82,11 @@ def test_words() -> None:
 )
 def test_numbers_of_tables_are_written_out(number: float, told: str) -> None:
     assert six_digits(number) == told
+
+
+def test_delta_is_told_where_it_counts() -> None:
+    assert spent_text(0.5, 0.0) == "ε = 0.5"
+    assert spent_text(0.50001, 1e-6) == "ε = 0.5001, δ = 1e-6"
+    assert spent_text(0.0, 0.0) == "ε = 0"
+    assert left_text(1.5, 0.0, has_delta=False) == "ε = 1.5"
+    assert left_text(1.49999, 0.0, has_delta=True) == "ε = 1.499, δ = 0"

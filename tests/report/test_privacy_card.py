@@ -13,9 +13,11 @@ from rich.cells import cell_len
 
 from sudare.report.privacy_card import (
     Card,
+    ReadBesides,
     card_of,
     card_rows,
     card_text,
+    columns_text,
     computed_from,
     how_to_read_epsilon,
     strength_of,
@@ -88,11 +90,11 @@ def test_the_card_prints_what_a_lawyer_asks() -> None:
         "everyone",
         "1 in 1,000,000",
         "number of rows (812), which is public",
-        "account 'patients', entry 3 of ledger 01234567",
+        "account “patients”, entry 3 of ledger 01234567",
         "by a key you trust, fingerprint d858 20fc",
         "opendp 0.16.0, sudare 0.1.0",
         "above 10 very weak",
-        "age, bmi",
+        "“age”, “bmi”",
     ):
         assert answer in text
 
@@ -162,8 +164,11 @@ def test_a_card_says_what_it_is_given_to_say() -> None:
             {"person": {"column": "id", "most_rows": 3, "largest": 9, "spent": 0.06}},
             "chosen privately, with ε = 0.06 of",
         ),
-        ({"person": None, "slice": {"month": "1", "site": "n"}}, "the rows with month = 1 and site = n"),
-        ({"person": {"column": "id", "most_rows": 5}, "slice": {"month": "1"}}, "month = 1; of these at most 5 rows a"),
+        ({"person": None, "slice": {"month": "1", "site": "n"}}, "the rows with “month” = “1” and “site” = “n”"),
+        (
+            {"person": {"column": "id", "most_rows": 5}, "slice": {"month": "1"}},
+            "“month” = “1”; of these at most 5 rows a",
+        ),
     ],
 )
 def test_what_is_not_about_all_rows_says_so(parameters: dict[str, object], said: str) -> None:
@@ -185,3 +190,9 @@ def test_the_card_in_japanese_has_the_same_rows_in_columns_of_a_terminal() -> No
         for line, (_, text) in zip(card_text(CARD, "ja").splitlines(), japanese, strict=True)
     }
     assert len(starts) == 1
+
+
+def test_a_class_that_means_none_does_not_read_as_no_class() -> None:
+    card = replace(CARD, besides=ReadBesides(classes=("なし", "あり")))
+    assert "a label column, which the file does not name (classes “なし”, “あり”)" in columns_text(card)
+    assert "ラベルの列（列名はファイルにありません。クラスは「なし」、「あり」）" in columns_text(card, "ja")

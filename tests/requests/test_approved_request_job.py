@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +222,20 @@ def test_a_table_that_was_changed_since_is_not_read(settings: RequestSettings) -
     assert run(dataclasses.replace(settings, tables={"visits": growing}), allowed.identity).state == "done"
 
 
+def test_a_table_that_was_changed_to_the_same_length_and_time_is_not_read(settings: RequestSettings) -> None:
+    request = approved(settings)
+    table = Path(settings.tables["visits"].source)
+    status, text = table.stat(), table.read_text()
+    time.sleep(0.02)
+    with table.open("r+") as file:
+        file.write(text.replace("20.0", "99.0", 1))
+    os.utime(table, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (table.stat().st_size, table.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    ended = run(settings, request.identity)
+    assert (ended.state, failure(ended)) == ("failed", "DataError")
+    assert Ledger(settings.ledger).account("visits").spent() == (0.0, 0.0)
+
+
 def test_a_schema_that_was_changed_since_is_not_used(settings: RequestSettings) -> None:
     request = approved(settings)
     schema = settings.tables["visits"].schema_path
@@ -335,6 +350,18 @@ def disk_is_full(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+def test_no_room_does_not_tell_how_large_the_table_is(
+    settings: RequestSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sudare.requests.approved_request_job.space_kept", disk_is_full)
+    ended = run(settings, approved(settings).identity)
+    assert ended.outcome is not None
+    assert (
+        ended.outcome.problem == "There is no room for the release (No space left on device). Nothing more was charged."
+    )
+    assert spent(settings) == 0.0
+
+
 def test_progress_that_cannot_be_written_ends_no_run(
     settings: RequestSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,3 +399,30 @@ def test_a_process_of_its_own_runs_it(settings: RequestSettings) -> None:
 def failure(request: Request) -> str:
     assert request.outcome is not None
     return request.outcome.error
+
+
+@pytest.mark.parametrize("suffix", [".sudare", ".rows.parquet"])
+def test_a_link_that_leads_nowhere_in_the_place_of_a_release_costs_nothing(
+    settings: RequestSettings, suffix: str
+) -> None:
+    request = approved(settings)
+    settings.releases_folder.mkdir()
+    (settings.releases_folder / release_name(request)).with_suffix(suffix).symlink_to("nowhere")
+    ended = run(settings, request.identity)
+    assert (ended.state, failure(ended)) == ("failed", "ReleaseExists")
+    assert spent(settings) == 0.0
+
+
+def test_a_folder_of_releases_that_is_full_is_told_in_words(
+    settings: RequestSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = approved(settings)
+    monkeypatch.setattr("sudare.requests.approved_request_job.write_new", disk_is_full)
+    ended = run(settings, request.identity)
+    assert ended.outcome is not None
+    assert (ended.state, failure(ended)) == ("failed", "RequestError")
+    assert ended.outcome.problem.endswith("cannot be put into the folder of releases (No space left on device).")
+    assert spent(settings) == 0.5
+    monkeypatch.undo()
+    assert run(settings, request.identity).state == "done"
+    assert spent(settings) == 0.5

@@ -8,9 +8,9 @@ import pytest
 
 from sudare import Ledger, Release
 from sudare.requests.approved_request_job import run
-from sudare.requests.catalogue import KINDS
 from sudare.requests.price import price_now
 from sudare.requests.request_actions import ask, decide
+from sudare.requests.request_kinds import KINDS
 from sudare.requests.steward_settings import RequestSettings
 
 VALUES: dict[str, dict[str, list[str]]] = {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from sudare.requests.catalogue import KINDS, make
 from sudare.requests.expected_error import TYPICAL_LEVEL, ExpectedError, expected_errors
-from sudare.schema import Category, Label, Number, Schema
+from sudare.requests.request_kinds import KINDS, make
+from sudare.schema import Category, Date, Label, Number, Schema
 
 ROWS = 2000
 SCHEMA = Schema({"stay": Number(0, 30, unit="days"), "age": Number(20, 90), "ward": Category(("a", "b", "c", "d"))})
@@ -74,7 +76,7 @@ def test_typical_errors_are_within_a_factor_of_those_of_fits(case):
 def test_errors_of_a_table_are_within_a_factor_of_those_of_fits():
     values = {"by": ["ward"], "mean_of": ["stay"], "quantile_of": ["age"], "epsilon": 1.0}
     table = make("table", SCHEMA, values)
-    told = {error.what: error for error in expected_errors("table", table, ROWS)}
+    told = {error.said(): error for error in expected_errors("table", table, ROWS)}
     ends = "ends of 95 % intervals of medians of age"
     assert {what for what, error in told.items() if error.size} == {"counts", "means of stay", "medians of age", ends}
     assert told["means of stay"].unit == "days"
@@ -98,13 +100,10 @@ def test_errors_of_a_table_are_within_a_factor_of_those_of_fits():
 @pytest.mark.parametrize("epsilon", [0.1, 0.4, 1.0, 3.0])
 def test_whether_intervals_of_medians_by_group_will_say_something_is_told_before(epsilon):
     values = {"by": ["ward"], "quantile_of": ["age"], "epsilon": epsilon}
-    told = [error.what for error in expected_errors("table", make("table", SCHEMA, values), ROWS)]
+    told = [error.said() for error in expected_errors("table", make("table", SCHEMA, values), ROWS)]
     found = pd.DataFrame(make("table", SCHEMA, values, random_state=0).fit(RECORDS).table())
     widths = found["median_age_high"] - found["median_age_low"]
-    says_nothing = any(
-        what.startswith("Intervals of quantiles may be wide, on one side as far as the declared bound, where")
-        for what in told
-    )
+    says_nothing = any("will reach from one declared bound to the other" in what for what in told)
     assert says_nothing == (not any(what.startswith("ends of 95 % intervals") for what in told))
     # Groups are of equal size, and a noisy count moves little.
     assert says_nothing == bool((widths == 70).all())
@@ -112,6 +111,71 @@ def test_whether_intervals_of_medians_by_group_will_say_something_is_told_before
         "All but counts is told for 4 groups of 500 records each; in a group half as large it is off by twice as much."
         in told
     )
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 0.6, 2.0])
+def test_how_many_ends_of_intervals_lie_at_bounds_is_told_before(epsilon):
+    values = {"by": ["ward"], "quantile_of": ["age"], "quantiles": [0.25, 0.5, 0.75], "epsilon": epsilon}
+    errors = expected_errors("table", make("table", SCHEMA, values), ROWS)
+    said = [error.said() for error in errors]
+    found = pd.DataFrame(make("table", SCHEMA, values, random_state=0).fit(RECORDS).table())
+    ends = found[[name for name in found if name.endswith(("_age_low", "_age_high"))]].to_numpy(dtype=float)
+    within = ((ends != 20) & (ends != 90)).sum(axis=1)
+    (some,) = [what for what in said if "intervals of quantiles" in what.lower() and "declared bound" in what]
+    if some.startswith("Intervals of quantiles will reach from one declared bound to the other."):
+        assert (within == 0).all()
+        assert not any(error.size for error in errors if "intervals" in error.what)
+    elif some.startswith("Of 6 ends"):
+        # An end that is drawn may fall on the bound all the same.
+        assert 1 <= within.max() <= int(some.split("in a group ")[1].split()[0]) < 6
+    else:
+        assert some.startswith("In a group of fewer than ")
+        assert within.max() == 6
+
+
+def test_the_sentences_about_intervals_are_all_made_by_some_budget():
+    """That the test above sees each of them."""
+    begun = set()
+    for epsilon in (0.05, 0.3, 0.6, 2.0):
+        values = {"by": ["ward"], "quantile_of": ["age"], "quantiles": [0.25, 0.5, 0.75], "epsilon": epsilon}
+        said = [error.said() for error in expected_errors("table", make("table", SCHEMA, values), ROWS)]
+        begun |= {what.split()[0] for what in said if "intervals of quantiles" in what.lower() and "bound" in what}
+    assert begun == {"Intervals", "Of", "In"}
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.02, 1.0])
+def test_without_groups_nothing_is_said_of_groups(epsilon):
+    values = {"epsilon": epsilon, "quantiles": [0.1, 0.5, 0.9]}
+    said = [error.said() for error in expected_errors("quantiles", make("quantiles", NUMBERS, values), ROWS)]
+    assert not any("group" in what for what in said)
+    assert any("intervals" in what.lower() for what in said)
+
+
+def test_names_of_columns_and_their_units_are_nobodys_to_translate():
+    schema = Schema(
+        {
+            "days kept": Number(0, 30, unit="days"),
+            "arrived on": Date(first="2026-01-01", last="2026-12-31"),
+            "binned age": Number(0, 90, unit="years", bins=(30, 60)),
+            "ward of it": Category(("a", "b")),
+        }
+    )
+    values = {
+        "by": ["ward of it"], "mean_of": ["days kept", "arrived on"], "variance_of": ["days kept", "arrived on"],
+        "quantile_of": ["binned age"], "epsilon": 10.0,
+    }  # fmt: skip
+    errors = expected_errors("table", make("table", schema, values), ROWS)
+    told = [error.told("ja") for error in errors]
+    assert any(each.startswith("days kept の各平均 ±") and each.endswith(" days") for each in told)
+    assert any(each.startswith("arrived on の各平均 ±") and each.endswith(" 日") for each in told)
+    assert any(each.startswith("days kept の各分散 ±") and each.endswith(" days²") for each in told)
+    assert any(each.startswith("arrived on の各分散 ±") and each.endswith(" 日²") for each in told)
+    assert any(each.startswith("件数 ±") and each.endswith(" レコード") for each in told)
+    assert any("'binned age'" in each and "宣言された区間の中央" in each for each in told)
+    named = re.compile("days kept|arrived on|binned age|years|days|%|ε")
+    assert not [each for each in told if re.search("[A-Za-z]", named.sub("", each))]
+    few = expected_errors("table", make("table", schema, {**values, "epsilon": 0.01}), ROWS)
+    assert any(error.told("ja").startswith("days kept の分散は") for error in few)
 
 
 def test_what_cannot_be_said_is_said_in_words():
@@ -143,9 +207,9 @@ def test_sizes_are_shown_in_two_digits_rounded_up(size, shown):
 
 def test_quantiles_of_declared_bins_are_off_by_half_a_bin():
     schema = Schema({"stay": Number(0, 100, bins=(25, 50, 75))})
-    size, ends, _, _, note = expected_errors("quantiles", make("quantiles", schema, {"epsilon": 5.0}), 100_000)
+    size, ends, _, note = expected_errors("quantiles", make("quantiles", schema, {"epsilon": 5.0}), 100_000)
     assert size.size == ends.size == 12.5
-    assert note.what == "Quantiles of stay are the middles of declared bins, wherever in a bin they lie."
+    assert note.what == "Quantiles of 'stay' are the middles of declared bins, wherever in a bin they lie."
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.2, 1.0, 5.0])
@@ -161,7 +225,7 @@ def test_whether_variances_will_be_known_is_told_before(epsilon):
 
 def test_deviations_of_values_that_lie_together_stay_below_what_is_told():
     close = pd.DataFrame({"stay": np.full(ROWS, 29.0), "age": np.full(ROWS, 21.0)})
-    told = {error.what: error for error in expected_errors("scaler", make("scaler", NUMBERS, {"epsilon": 0.5}), ROWS)}
+    told = {error.said(): error for error in expected_errors("scaler", make("scaler", NUMBERS, {"epsilon": 0.5}), ROWS)}
     (sentence,) = (what for what in told if what.startswith("Standard deviations are told for values that lie evenly"))
     most = float(sentence.split("up to ")[1].split(" %")[0]) / 100 * np.array([30, 70])
     fits = [make("scaler", NUMBERS, {"epsilon": 0.5}, random_state=seed).fit(close).scale_ for seed in SEEDS]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sudare.errors import InvalidParameter
-from sudare.requests.catalogue import kind_named
 from sudare.requests.field_values import values_of_texts
+from sudare.requests.request_kinds import kind_named
 from sudare.schema import Number, Schema
 
 SCHEMA = Schema({"age": Number(0, 110)})

@@ -20,6 +20,7 @@ from sudare.errors import (
     UnknownName,
 )
 from sudare.privacy.ledger import Ledger
+from sudare.requests.approved_request_job import run
 from sudare.requests.price import price_now
 from sudare.requests.request import parsed_request
 from sudare.requests.request_actions import ask, change, decide
@@ -48,7 +49,7 @@ def test_asking_is_an_entry_and_costs_nothing(settings: RequestSettings) -> None
 
 def test_expected_errors_follow_from_public_facts(settings: RequestSettings) -> None:
     (mean,) = asked(settings).newest.expected
-    assert (mean.what, mean.unit) == ("mean of age", "years")
+    assert (mean.said(), mean.unit) == ("mean of age", "years")
     # Laplace noise of scale 1/ε on the mean of 200 rows in a range of 110 years: exceeded by a third of its weight above log 3.
     assert mean.size == pytest.approx(110 / 200 / 0.5 * math.log(3), rel=0.05)
     values = {"epsilon": ["0.5"], "by": ["ward"], "mean_of": ["age"], "neighbours": ["add-remove"]}
@@ -93,6 +94,26 @@ def test_a_file_that_was_changed_is_not_approved(settings: RequestSettings) -> N
     assert events(settings) == [("asked", "aiko", 1)]
     decide(settings, request.identity, 1, "denied", who="mori", reason="somebody changed it")
     assert events(settings)[1:] == [("denied", "mori", 1)]
+
+
+@pytest.mark.parametrize("change", [{"size": 0.001}, {"whole": 1e9}, {"unit": "months"}, {"what": "noise on {column}"}])
+def test_a_file_with_another_expected_error_is_not_approved_nor_run(
+    settings: RequestSettings, change: dict[str, object]
+) -> None:
+    """What a steward was told of the result is part of what is entered and approved."""
+    request = asked(settings)
+    (error,) = request.newest.expected
+    flattering = dataclasses.replace(request.newest, expected=(dataclasses.replace(error, **change),))  # type: ignore[arg-type]
+    settings.store.replace(dataclasses.replace(request, versions=(flattering,)))
+    with pytest.raises(RequestError, match="not what the ledger says was asked for"):
+        decide(settings, request.identity, 1, "approved", who="mori", reason="a talk")
+    settings.store.replace(request)
+    decide(settings, request.identity, 1, "approved", who="mori", reason="a talk")
+    kept = settings.store.request(request.identity)
+    settings.store.replace(dataclasses.replace(kept, versions=(flattering,)))
+    ended = run(settings, request.identity)
+    assert ended.outcome is not None
+    assert (ended.state, ended.outcome.epsilon) == ("failed", 0.0)
 
 
 @pytest.mark.parametrize(

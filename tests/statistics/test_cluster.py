@@ -54,6 +54,7 @@ LEARNERS = [
         random_state=0,
     ),
     PrivateQuantiles(1.0, schema=NUMBERS, random_state=0),
+    GroupedTable(1.0, 1e-6, schema=NUMBERS, by=[], keys=["sex"], mean_of=["age", "days"], random_state=0),
 ]
 
 

@@ -70,7 +70,7 @@ def test_levels_lie_between_none_and_all(level: object) -> None:
         checked_level(level)  # type: ignore[arg-type]
 
 
-def test_a_noisy_count_lies_in_its_own_interval() -> None:
+def test_no_interval_of_a_count_begins_below_zero() -> None:
     low, high = count_interval(np.array([-10, -3, 2, 50]), 5.5)
-    assert low.tolist() == [-10, -3, 0, 44]
+    assert low.tolist() == [0, 0, 0, 44]
     assert high.tolist() == [0, 3, 8, 56]

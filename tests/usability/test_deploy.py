@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
+import shutil
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 from sudare.cli.main import app
@@ -77,12 +80,35 @@ def test_the_container_starts_a_command_there_is_as_nobody_special() -> None:
     assert not re.search(r"SUDARE_PASSPHRASE=", CONTAINER)
 
 
-def test_the_container_copies_what_is_there() -> None:
+def test_the_package_is_whole_where_it_is_built_of_what_the_container_copies(tmp_path: Path) -> None:
+    """The files that are copied are there, and of them alone comes a package with every file of the source and every proof."""
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", CONTAINER, re.MULTILINE)
-    assert copied
-    for names in copied:
-        for name in names.split():
-            assert (ROOT / name).exists(), name
-    # What the package is built of: without it the container cannot be built.
-    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert set(wheel["force-include"]) <= {name for names in copied for name in names.split()}
+    names = [name for each in copied for name in each.split()]
+    assert {"requirements.lock", "pyproject.toml", "src"} <= set(names)
+    (tmp_path / "source").mkdir()
+    for name in names:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, tmp_path / "source" / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, tmp_path / "source")
+    words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(words, cwd=tmp_path / "source", check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    held = set(zipfile.ZipFile(wheel).namelist())
+    source = {path.relative_to(ROOT / "src").as_posix() for path in files_below(ROOT / "src/sudare")}
+    proofs = {
+        f"sudare/dossier/proofs/{path.relative_to(ROOT / 'proofs').as_posix()}" for path in files_below(ROOT / "proofs")
+    }
+    assert len(source) > 300
+    assert source | proofs <= held
+
+
+def files_below(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+
+
+def test_what_builds_packages_from_source_is_checked_by_its_hash_too() -> None:
+    tools = (ROOT / "deploy/build-tools.lock").read_text("utf-8")
+    assert re.findall(r"^(\S+==\S+) \\\n    --hash=sha256:[0-9a-f]{64}$", tools, re.MULTILINE)
+    assert CONTAINER.count("--require-hashes") == len(re.findall(r"-r \S+\.lock", CONTAINER)) == 2
+    assert "--no-build-isolation" in CONTAINER

@@ -38,8 +38,12 @@ def without_comments(code: str) -> str:
 
 def english_target(link: str, page: str) -> str:
     """The file of the repository that a link leads to, and of a page that is there in both languages the English one."""
+    if "://" in link:
+        return link
     path, mark, anchor = link.partition("#")
     found = posixpath.normpath(posixpath.join(posixpath.dirname(page), path))
+    # Pictures of the page in a Japanese browser.
+    found = found.replace("docs/images/page/ja/", "docs/images/page/")
     english = {japanese: name for name, japanese in JAPANESE.items()} | {"docs/ja/glossary.md": "docs/glossary.md"}
     return english.get(found, found) + mark + anchor
 
@@ -90,4 +94,5 @@ def test_japanese_pages_are_japanese(english: str, japanese: str) -> None:
 
 
 def test_pages_that_must_be_there_in_japanese_are() -> None:
-    assert {"README.md", "docs/getting-started.md", "docs/walkthrough.md", "docs/sharp-edges.md"} <= set(JAPANESE)
+    pages = ("getting-started", "walkthrough", "sharp-edges", "requests", "page", "dossier")
+    assert {"README.md", *(f"docs/{page}.md" for page in pages)} <= set(JAPANESE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -137,6 +138,43 @@ def test_a_file_of_an_unknown_key_or_ledger(page: TestPage, tmp_path: Path) -> N
     text = verified(page.client("viewer"), (tmp_path / "foreign.sudare").read_bytes()).text
     assert "not among those that this page trusts" in text
     assert "Your own ledger" not in text
+    assert "The ledger of this page did not let it out: it names another one.</p>" in text
+
+
+@pytest.fixture
+def own_key_page(page: TestPage, tmp_path: Path) -> TestPage:
+    """The page, with the key that its releases are signed with as its own."""
+    signing = tmp_path / "house.pem"
+    signing.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    signing.chmod(0o600)
+    return TestPage(tmp_path, signing_key=signing)
+
+
+def test_a_file_of_the_own_key_that_the_ledger_did_not_let_out_is_a_warning(
+    own_key_page: TestPage, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    account = TestPage(tmp_path / "other").ledger().account("wards", epsilon=2.0)
+    mean = PrivateMean(epsilon=0.5, schema=Schema({"stay": Number(0, 60)}), account=account).fit(table())
+    Release.of(mean).save(tmp_path / "elsewhere.sudare", key=KEY)
+    client = own_key_page.client("viewer")
+    elsewhere = verified(client, (tmp_path / "elsewhere.sudare").read_bytes()).text
+    assert "signed by this house&#39;s own key" in elsewhere
+    warning = re.search(r'<p class="problem" role="alert">([^<]*)</p>', elsewhere)
+    assert warning is not None
+    assert warning[1].startswith("The ledger of this page did not let it out: it names another one. Find out who")
+    own = verified(client, (tmp_path / "releases" / "mean.sudare").read_bytes()).text
+    assert "Your own ledger let exactly this out" in own
+    assert "did not let it out" not in own
+
+
+def test_a_ledger_that_cannot_be_read_is_told_and_nothing_claimed_of_it(own_key_page: TestPage, tmp_path: Path) -> None:
+    content = (tmp_path / "releases" / "mean.sudare").read_bytes()
+    (tmp_path / "ledger.db").write_bytes(b"no ledger" * 1000)
+    text = verified(own_key_page.client("viewer"), content).text
+    assert "whether it let the file out is not known" in text
+    assert "let exactly this out" not in text
+    assert "did not let it out" not in text
 
 
 @pytest.mark.parametrize("content", [b"x", b"\0" * 5000, b"PK\x03\x04", b'{"a": ' * 5000])

@@ -65,7 +65,7 @@ def wait(page: TestPage, path: str) -> None:
     page.services.kept["requests"][path.rpartition("/")[2]].wait(300)
 
 
-def test_the_form_is_made_of_the_catalogue_and_the_schema(page: TestPage) -> None:
+def test_the_form_is_made_of_the_kind_and_the_schema(page: TestPage) -> None:
     client = page.client("analyst")
     assert "Table visits" in shown(client, "/requests/new")
     text = shown(client, "/requests/new?table=visits&kind=table")
@@ -79,7 +79,7 @@ def test_the_form_is_made_of_the_catalogue_and_the_schema(page: TestPage) -> Non
 def test_a_price_is_shown_and_nothing_is_asked(page: TestPage) -> None:
     client = page.client("analyst")
     text = html.unescape(client.submit("/requests/new", {**EPSILON, "act": "price"}).text)
-    assert "It costs ε = 0.5 of 2.0 left (strong)." in text
+    assert "It costs ε = 0.5 of ε = 2.0 left (strong)." in text
     assert "ε = 1.5 would be left." in text
     assert settings_of(page).store.requests() == []
 
@@ -89,7 +89,7 @@ def test_asked_approved_run_and_verified(page: TestPage) -> None:
     path = asked(analyst)
     assert "'aiko' asks for a release of table 'visits' (table): visits by ward" in shown(steward, "/")
     text = shown(steward, path)
-    assert "It costs ε = 0.5 of 2.0 left (strong). ε = 1.5 would be left." in text
+    assert "It costs ε = 0.5 of ε = 2.0 left (strong). ε = 1.5 would be left." in text
     assert "Approve and run" not in shown(analyst, path)
     answer = steward.submit(f"{path}/decide", {"version": "1", "verdict": "approved", "reason": "fine"})
     assert answer.status_code == 303, answer.text
@@ -126,6 +126,22 @@ def test_denied_with_a_reason(page: TestPage) -> None:
     text = steward.get(path).text
     assert "too &lt;b&gt;fine&lt;/b&gt;" in text
     assert Ledger(page.folder / "ledger.db").account("visits").spent() == (0.0, 0.0)
+
+
+def test_an_expected_error_that_was_edited_is_not_shown(page: TestPage) -> None:
+    path = asked(page.client("analyst", "aiko"))
+    steward = page.client("steward", "mori")
+    assert "means of age" in shown(steward, path)
+    kept = page.folder / "requests" / f"{path.rpartition('/')[2]}.json"
+    stored = json.loads(kept.read_text())
+    (means,) = [each for each in stored["versions"][0]["expected"] if each["what"] == "means of {column}"]
+    means["size"] = 0.001
+    kept.write_text(json.dumps(stored))
+    text = shown(steward, path)
+    assert "is not what the ledger says was asked for in version 1." in text
+    assert "means of age" not in text
+    refused = steward.submit(f"{path}/decide", {"version": "1", "verdict": "approved", "reason": "fine"})
+    assert refused.status_code == 400
 
 
 def test_a_change_with_one_click_is_a_new_version(page: TestPage) -> None:
@@ -286,6 +302,85 @@ def test_who_made_a_version_is_not_shown_a_button_that_would_refuse(folder: Path
     assert 'value="approved"' in page.client("steward", "mori").get(path).text
     assert "asks for a release" in page.client("steward", "mori").get("/").text
     assert "asks for a release" not in steward.get("/").text
+
+
+def test_the_first_of_two_approvals_runs_nothing_and_says_so(folder: Path) -> None:
+    page = request_page(folder, two_people=True, users=_two_stewards())
+    path = asked(page.client("analyst", "ken"))
+    first, second = page.client("steward", "aiko"), page.client("steward", "mori")
+    text = shown(first, path)
+    assert "0 of 2 approvals of this version are there; 2 more before it runs." in text
+    assert "Approve; 1 more must before it runs" in text
+    assert "Approve and run" not in text
+    first.submit(f"{path}/decide", {"version": "1", "verdict": "approved", "reason": "fine"})
+    for client in (first, second, page.client("analyst", "ken")):
+        assert "1 of 2 approvals of this version are there; 1 more before it runs." in shown(client, path)
+    text = shown(second, path)
+    assert "Approve and run" in text
+    assert "No other steward is left" not in text
+    second.get("/language/ja")
+    assert "この版の承認は 2 人中 1 人です。" in shown(second, path)
+    second.submit(f"{path}/decide", {"version": "1", "verdict": "approved", "reason": "fine"})
+    wait(page, path)
+    assert "approvals of this version" not in shown(first, path)
+
+
+def test_who_made_a_version_is_named_and_what_to_do_where_too_few_stewards_are_left(folder: Path) -> None:
+    page = request_page(folder, two_people=True, users=_two_stewards())
+    path = asked(page.client("analyst", "ken"))
+    steward = page.client("steward", "aiko")
+    assert "may not approve it either" not in shown(steward, path)
+    steward.submit(f"{path}/change", {"suggested": "half", "column": ""})
+    for client in (steward, page.client("steward", "mori"), page.client("analyst", "ken")):
+        text = shown(client, path)
+        assert "Who made this version (aiko) may not approve it either." in text
+        assert "No other steward is left who may approve this version. Have ken ask anew with these values" in text
+    own = asked(steward)
+    assert "Have somebody who is no steward ask anew" in shown(steward, own)
+
+
+def _edited(page: TestPage, path: str) -> tuple[Path, dict[str, Any]]:
+    kept = page.folder / "requests" / f"{path.rpartition('/')[2]}.json"
+    return kept, json.loads(kept.read_text())
+
+
+@pytest.mark.parametrize("part", ["who", "maker", "approval", "denial"])
+def test_people_and_decisions_that_were_edited_are_not_shown(folder: Path, part: str) -> None:
+    page = request_page(folder, two_people=True, users=_two_stewards())
+    path = asked(page.client("analyst", "ken"))
+    steward = page.client("steward", "aiko")
+    kept, stored = _edited(page, path)
+    decision = {"version": 1, "who": "forged", "when": "2026-01-01T00:00:00+00:00", "reason": "forged"}
+    if part == "who":
+        stored["who"] = "forged"
+    elif part == "maker":
+        stored["versions"][0]["who"] = "forged"
+    else:
+        stored["decisions"] = [{**decision, "verdict": "approved" if part == "approval" else "denied"}]
+    kept.write_text(json.dumps(stored))
+    text = shown(steward, path)
+    assert "forged" not in text
+    assert 'role="alert"' in text
+    assert "the ledger" in text
+    assert 'value="approved"' not in text
+    refused = steward.submit(f"{path}/decide", {"version": "1", "verdict": "approved", "reason": "fine"})
+    assert refused.status_code == 400
+
+
+def test_reasons_and_decisions_are_those_of_the_ledger(folder: Path) -> None:
+    page = request_page(folder, two_people=True, users=_two_stewards())
+    path = asked(page.client("analyst", "ken"))
+    steward = page.client("steward", "aiko")
+    steward.submit(f"{path}/decide", {"version": "1", "verdict": "approved", "reason": "well founded"})
+    kept, stored = _edited(page, path)
+    stored["versions"][0]["reason"] = stored["decisions"][0]["reason"] = "forged"
+    kept.write_text(json.dumps(stored))
+    text = shown(steward, path)
+    assert "well founded" in text
+    assert "forged" not in text
+    stored["decisions"] = []
+    kept.write_text(json.dumps(stored))
+    assert "Version 1 approved by aiko: well founded" in shown(steward, path)
 
 
 def _two_stewards() -> dict[str, User]:

@@ -61,6 +61,16 @@ def test_a_draft_asks_for_every_bound(page: TestPage) -> None:
     assert "answers are open" in client.get("/schemas").text
 
 
+def test_comments_of_a_draft_are_in_the_language_of_the_page(page: TestPage) -> None:
+    client = page.client()
+    client.get("/language/ja")
+    client.submit("/schemas", {"table": "visits"})
+    comments = [line for line in saved(page, "visits").splitlines() if line.startswith("# ")]
+    assert comments
+    assert comments[0].startswith("# 下書きです。")
+    assert not [line for line in comments if re.search("[A-Za-z]{3,} [a-z]{2,} [a-z]{2,}", line)]
+
+
 def test_the_form_is_the_schema(page: TestPage) -> None:
     client = page.client()
     path = "/schemas/stays"
@@ -294,3 +304,115 @@ def test_the_overview_begins_the_schema_of_a_table_and_then_leads_to_what_can_be
     assert "visits" not in steward.get("/").text.split("What is left")[0].split("Waiting for you")[-1]
     assert "/requests/new?table=visits&amp;kind=table" in steward.get("/schemas/visits").text
     assert "/requests/new" not in page.client("viewer").get("/schemas/visits").text
+
+
+DRAFT = {
+    "name-0": "patient_id", "kind-0": "number", "remove-0": "yes",
+    "name-1": "stay", "kind-1": "number", "low-1": "0", "high-1": "60",
+    "name-2": "ward", "kind-2": "category", "values-2": "north\nsouth\nwest",
+}  # fmt: skip
+
+
+def dropped_and_others(page: TestPage, name: str = "visits") -> tuple[tuple[str, ...], list[str]]:
+    schema = Schema.from_toml(saved(page, name))
+    return schema.drop, list(schema.columns)
+
+
+def fields_of(text: str) -> dict[str, str]:
+    """What a browser sends of the form of columns as it stands: texts, and boxes that are ticked."""
+    form = text.split('name="mode" value="form"')[1].split("</form>", maxsplit=1)[0]
+    sent = {}
+    for tag in re.findall(r"<input[^>]*>", form):
+        found = dict(re.findall(r'(name|value)="([^"]*)"', tag))
+        if 'type="checkbox"' not in tag or " checked" in tag:
+            sent[found["name"]] = found.get("value", "")
+    for name, body in re.findall(r'<select name="([^"]*)">(.*?)</select>', form):
+        chosen = re.search(r'value="([^"]*)" selected', body)
+        sent[name] = "number" if chosen is None else chosen[1]
+    for name, body in re.findall(r'<textarea[^>]* name="([^"]*)"[^>]*>(.*?)</textarea>', form, re.DOTALL):
+        sent[name] = body
+    return sent
+
+
+def test_a_column_that_is_ticked_as_not_used_is_dropped_and_stays_so(page: TestPage) -> None:
+    client = page.client()
+    client.submit("/schemas", {"table": "visits"})
+    path = "/schemas/visits"
+    assert client.submit(path, {"digest": digest(client, path), **DRAFT}).status_code == 303
+    assert dropped_and_others(page) == (("patient_id",), ["stay", "ward"])
+    shown = client.get(path).text
+    sent = fields_of(shown)
+    assert {name: sent[name] for name in ("name-2", "remove-2")} == {"name-2": "patient_id", "remove-2": "yes"}
+    # Saved again as it stands, and as a form that does not show it.
+    assert client.submit(path, {"digest": digest(client, path), **sent}).status_code == 303
+    assert dropped_and_others(page) == (("patient_id",), ["stay", "ward"])
+    unseen = {name: value for name, value in sent.items() if not name.endswith("-2")}
+    assert client.submit(path, {"digest": digest(client, path), **unseen}).status_code == 303
+    assert dropped_and_others(page) == (("patient_id",), ["stay", "ward"])
+
+
+def test_a_dropped_column_is_used_again_once_it_is_no_longer_ticked_and_answered(page: TestPage) -> None:
+    client = page.client()
+    client.submit("/schemas", {"table": "visits"})
+    path = "/schemas/visits"
+    client.submit(path, {"digest": digest(client, path), **DRAFT})
+    sent = fields_of(client.get(path).text)
+    del sent["remove-2"]
+    asked = client.submit(path, {"digest": digest(client, path), **sent})
+    assert asked.status_code == 400
+    assert 'name="low-2"' in asked.text
+    assert dropped_and_others(page)[0] == ("patient_id",)
+    answered = {**sent, "kind-2": "number", "low-2": "0", "high-2": "9", "digest": digest(client, path)}
+    assert client.submit(path, answered).status_code == 303
+    assert dropped_and_others(page) == ((), ["stay", "ward", "patient_id"])
+
+
+def test_a_column_that_is_left_out_and_added_is_refused(page: TestPage) -> None:
+    client = page.client()
+    client.submit("/schemas", {"table": "visits"})
+    path, before = "/schemas/visits", saved(page, "visits")
+    answer = client.submit(path, {"digest": digest(client, path), **DRAFT, "name-new": "patient_id"})
+    assert answer.status_code == 400
+    assert "Two columns are called" in answer.text
+    assert fields_of(answer.text)["remove-3"] == "yes"
+    assert saved(page, "visits") == before
+
+
+def test_the_column_of_persons_is_read_though_ticked_and_dropped_once_it_is_no_longer_named(page: TestPage) -> None:
+    client = page.client()
+    client.submit("/schemas", {"table": "visits"})
+    path = "/schemas/visits"
+    named = {**DRAFT, "person": "patient_id", "most_rows": "2"}
+    assert client.submit(path, {"digest": digest(client, path), **named}).status_code == 303
+    assert dropped_and_others(page) == ((), ["stay", "ward"])
+    sent = fields_of(client.get(path).text) | {"person": "", "most_rows": ""}
+    assert client.submit(path, {"digest": digest(client, path), **sent}).status_code == 303
+    assert dropped_and_others(page) == (("patient_id",), ["stay", "ward"])
+
+
+def test_a_column_that_was_ticked_cannot_be_a_key_and_nothing_is_charged(tmp_path: Path) -> None:
+    rows = pd.DataFrame(
+        {"patient_id": [f"p{i % 4}" for i in range(400)], "stay": 3.5, "ward": ["north", "south"] * 200}
+    )
+    rows.to_parquet(tmp_path / "visits.parquet")
+    source = str(tmp_path / "visits.parquet")
+    table = TableSettings("visits", source, "visits", "visits", budget=2.0, budget_delta=1e-5)
+    page = TestPage(tmp_path, tables={"visits": table})
+    steward, analyst = page.client(), page.client("analyst", "ken")
+    steward.submit("/schemas", {"table": "visits"})
+    path = "/schemas/visits"
+    assert steward.submit(path, {"digest": digest(steward, path), **DRAFT}).status_code == 303
+    asked = {
+        "table": "visits", "kind": "table", "value-epsilon": "1", "value-delta": "1e-6", "value-keys": "patient_id",
+        "value-mean_of": ["stay"], "purpose": "visits of patients", "act": "ask",
+    }  # fmt: skip
+    assert analyst.submit("/requests/new", asked).status_code == 400
+    # Only stewards are told why.
+    answer = steward.submit("/requests/new", asked)
+    assert answer.status_code == 400
+    assert "which the schema leaves out (drop)" in answer.text
+    assert not list((tmp_path / "requests").iterdir())
+    assert "visits" not in {account.name for account in page.ledger().accounts()}
+    # A column that is only not declared may be one.
+    (tmp_path / "schemas" / "visits.toml").write_text(saved(page, "visits").replace('"patient_id"', '"other"'))
+    assert analyst.submit("/requests/new", asked).status_code == 303

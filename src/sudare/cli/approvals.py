@@ -13,6 +13,7 @@ from rich.text import Text
 
 from sudare.cli.command_output import AsJson, DryRun, answer, clear_screen, reported
 from sudare.cli.key_files import MemberFile
+from sudare.cli.language import Told, spoken, spoken_language
 from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left
 from sudare.consortium.sum_terms import schedule_lines, schedule_values, sums_lines, sums_values
 from sudare.safe_text import escaped_for_terminal
@@ -199,7 +200,7 @@ def _decide(
         "runs": decided.runs,
         "sums": sums_values(agreement, [task]),
     }
-    lines = [f"{name}: {_word(before)} → {verdict}. {_cost_text(task, amount)}"]
+    lines: list[str] = [_decided_text(name, before, verdict, _cost_text(task, amount))]
     if decided.schedule is not None:
         lines.append(_runs_text(decided.schedule, amount))
     if verdict == "approved":
@@ -208,6 +209,12 @@ def _decide(
         most = f"{'ε' if bound == 'most_epsilon' else 'δ'} {_number(getattr(own.policy, bound))}"
         lines.append(f"It will not run: the policy in {file} allows {most} at most.")
     answer({**values, "dry_run": dry_run}, as_json, *lines, *(["Dry run: nothing was changed."] if dry_run else []))
+
+
+def _decided_text(name: str, before: str, verdict: str, cost: str) -> Told:
+    """What a decision changes, and what the task costs; a task may be called like any word."""
+    end = "。" if spoken_language() == "ja" else ". "
+    return Told(f"{name}: {spoken(_word(before))} → {spoken(verdict)}{end}{spoken(cost)}")
 
 
 def _runs_text(schedule: Schedule, cost: Amount) -> str:

@@ -70,6 +70,8 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """What each account has spent of its budget, after checking the ledger's chain."""
+    from sudare.privacy.ledger_export import to_be_shown
+
     opened = _opened(ledger)
     head = opened.verify()
     shown = opened.accounts() if account is None else [opened.account(account)]
@@ -82,7 +84,7 @@ def show(
         return
     lines += [f"  {_slice_line(*each)}" for each in shown[0].slices()]
     entries = shown[0].entries()
-    values["entries"] = [entry.to_dict() for entry in entries]
+    values["entries"] = [to_be_shown(entry).to_dict() for entry in entries]
     answer(values, as_json, *lines, _table(entries))
 
 

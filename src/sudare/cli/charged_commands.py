@@ -28,7 +28,7 @@ from sudare.cli.options import (
     table_source,
 )
 from sudare.errors import InvalidParameter, ReleaseExists
-from sudare.files import space_kept
+from sudare.files import is_taken, space_kept
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -60,9 +60,10 @@ def ready_to_sign(output: Path | None, key: Path | None) -> Signing:
 
 def check_can_be_written(output: Path) -> None:
     """Raise an error unless a new file can be written there: looked at before a charge."""
-    if output.exists():
-        raise ReleaseExists(f"'{output.name}' exists already.", ReleaseExists.help)
     from sudare.privacy.release_file import LARGEST_FILE_BYTES
+
+    if is_name_taken(output):
+        raise ReleaseExists(f"'{output.name}' exists already.", ReleaseExists.help)
 
     folder = output.absolute().parent
     if not folder.is_dir():
@@ -71,6 +72,16 @@ def check_can_be_written(output: Path) -> None:
         # Rights alone do not tell: the file system may be full or read-only.
         with space_kept(folder, LARGEST_FILE_BYTES):
             pass
+    except OSError as error:
+        raise InvalidParameter(
+            f"'{output}' cannot be written ({error.strerror}).", "Choose another --output. Nothing was charged."
+        ) from None
+
+
+def is_name_taken(output: Path) -> bool:
+    """Whether something has the name of a file that is to be written. Raise InvalidParameter where no file can have it."""
+    try:
+        return is_taken(output)
     except OSError as error:
         raise InvalidParameter(
             f"'{output}' cannot be written ({error.strerror}).", "Choose another --output. Nothing was charged."
@@ -242,24 +253,19 @@ def price_of_plan(plan: Plan[Any], account: Account | None, word: str = "") -> t
 
 def price_text(quote: Quote, account: str, word: str = "") -> str:
     """The same in a sentence, with the word for its strength; where a charge would be refused for its δ alone, that is said."""
-    from sudare.report.number_formatting import rounded_down, rounded_up
+    from sudare.report.number_formatting import left_text, spent_text
 
     asked, left = quote.asked, quote.left_before
-    delta = f", δ = {rounded_up(asked.delta)}" if asked.delta else ""
-    left_delta = f", δ = {rounded_down(left.delta)}" if asked.delta else ""
+    has_delta = bool(asked.delta)
     after = "it would be refused"
-    if quote.admitted and asked.delta:
-        after = (
-            f"ε = {rounded_down(quote.left_after.epsilon)}, δ = {rounded_down(quote.left_after.delta)} would be left"
-        )
-    elif quote.admitted:
-        after = f"ε = {rounded_down(quote.left_after.epsilon)} would be left"
-    if not quote.admitted and asked.delta > left.delta and asked.epsilon <= left.epsilon:
-        after += " because of δ alone: give a smaller --delta (0 where it is not needed), or open the account with a --budget-delta"
+    if quote.admitted:
+        after = f"{left_text(*quote.left_after, has_delta=has_delta)} would be left"
+    elif asked.delta > left.delta and asked.epsilon <= left.epsilon:
+        after = "it would be refused because of δ alone: give a smaller --delta (0 where it is not needed), or open the account with a --budget-delta"
     aside = f" ({spoken(word)})" if word else ""
     return (
-        f"This would cost ε = {rounded_up(asked.epsilon)}{delta}{aside} of account '{account}', "
-        f"which has ε = {rounded_down(left.epsilon)}{left_delta} left; {after}."
+        f"This would cost {spent_text(*asked)}{aside} of account '{account}', "
+        f"which has {left_text(*left, has_delta=has_delta)} left; {after}."
     )
 
 
@@ -290,9 +296,11 @@ def paid(model: Any) -> dict[str, Any]:
 
 def paid_lines(model: Any) -> list[str]:
     """The same in sentences."""
-    from sudare.report.number_formatting import rounded_down
+    from sudare.report.number_formatting import left_text
 
-    left = f"Account '{model.account.name}' has ε = {rounded_down(model.account.remaining().epsilon)} left."
+    account = model.account
+    remaining = left_text(*account.remaining(), has_delta=account.terms.budget.delta > 0)
+    left = f"Account '{account.name}' has {remaining} left."
     clipped = getattr(model, "clipped_", None)
     if clipped is None:
         return [left]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -58,11 +59,11 @@ def combine(
     """
     from sudare.experts.combined_model_file import combination, combined_model_bytes
     from sudare.frames import read
-    from sudare.requests.catalogue import with_target
+    from sudare.requests.request_kinds import with_target
     from sudare.schema import Schema
 
     declared = with_target(Schema.load(schema), target)
-    if output.exists() or not output.absolute().parent.is_dir():
+    if os.path.lexists(output) or not output.absolute().parent.is_dir():
         raise InvalidParameter(
             f"'{output}' exists, or its folder does not.", "Choose a new file in a folder that exists."
         )

@@ -15,6 +15,7 @@ from sudare.cli.consortium_amendments import adopt, amend, history
 from sudare.cli.consortium_blame import blame
 from sudare.cli.consortium_report import compare, report
 from sudare.cli.key_files import AnyMemberFile, MemberFile, PassphraseFile, passphrase, public_key
+from sudare.cli.language import told
 from sudare.cli.options import Encoding, HasHeader, table_name
 from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left
 from sudare.consortium.sum_terms import schedule_lines, schedule_values, sums_lines, sums_values
@@ -53,7 +54,7 @@ def new(
         typer.Option(
             "--task",
             metavar="TEXT",
-            help='What to do, as "NAME KIND field=value …", for example "risk learning method=one-sum epsilon=0.5"; may be repeated.',
+            help='What to do, as "NAME KIND field=value …", for example "risk learning method=one-sum epsilon=0.5", with lists in brackets: "shifts census columns=[age,shift] epsilon=1"; may be repeated.',
         ),
     ],
     schedules: Annotated[
@@ -111,12 +112,12 @@ def _tell_first_agreement(agreement: Path, made: Agreement, dry_run: bool, as_js
 
 def _lines_of_new(made: Agreement, agreement: Path, *, dry_run: bool) -> list[str]:
     """What was written, what its tasks cost, and how members join."""
-    told = ", ".join(
+    tasks = ", ".join(
         f"{each.name} ({each.kind}, {_cost(*each.cost)})" for each in made.tasks if each.name not in made.run_names
     )
     return [
         f"Would write {agreement}." if dry_run else f"Wrote {agreement}.",
-        f"Tasks, with what each costs every member at most: {told}.",
+        told("Tasks, with what each costs every member at most: {tasks}.", tasks=tasks),
         *_plan_lines(made),
         *schedule_lines(made),
         NOTHING_CHANGED

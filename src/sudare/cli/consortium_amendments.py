@@ -37,7 +37,11 @@ def amend(
     ] = None,
     tasks: Annotated[
         list[str] | None,
-        typer.Option("--task", metavar="TEXT", help="A task that is added or changed, as in `new`; may be repeated."),
+        typer.Option(
+            "--task",
+            metavar="TEXT",
+            help='A task that is added or changed, as in `new`, for example "shifts census columns=[age,shift] epsilon=1"; may be repeated.',
+        ),
     ] = None,
     without_tasks: Annotated[
         list[str] | None, typer.Option("--remove-task", metavar="TASK", help="A task that is no more; may be repeated.")

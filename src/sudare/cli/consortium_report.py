@@ -93,7 +93,10 @@ def compare(
     names = escaped_for_terminal(" and ".join(str(each.values["member"]) for each in reports))
     lines = [
         # Names in a report are whatever its sender wrote, and none may begin a line of ours.
-        *(escaped_for_terminal(f"{each.about}: {each.text}.") for each in found),
+        *(
+            escaped_for_terminal(f"{each.about}: {each.text} (by the report of {' and '.join(each.by)}).")
+            for each in found
+        ),
         *(escaped_for_terminal(f"note: {each}.") for each in notes),
         *([] if found else [f"Nothing in the reports of {names} contradicts the other."]),
         *([] if agreement is not None else unchecked),

@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from sudare.cli import charged_commands as paying
 from sudare.cli.command_output import answer, progress, reported, tell_error
+from sudare.cli.language import Told, spoken_language, told
 from sudare.cli.option_names_in_errors import ASKED
 from sudare.cli.options import (
     AccountOrTableName,
@@ -21,12 +22,12 @@ from sudare.cli.options import (
     TableFile,
     sliced,
 )
-from sudare.requests.catalogue import KINDS, Field, Kind
 from sudare.requests.declared_parameters import FieldType
 from sudare.requests.parameter_help import WORDS
+from sudare.requests.request_kinds import KINDS, Field, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
+    from collections.abc import Mapping, MutableMapping, Sequence
 
     from sudare.privacy.ledger import Account
     from sudare.requests.expected_error import ExpectedError
@@ -80,7 +81,7 @@ class FitGroup(TyperGroup):
 
     @commands.setter
     def commands(self, commands: MutableMapping[str, Any]) -> None:
-        """Commands are made from the catalogue; none can be set."""
+        """Commands are made from the kinds of release; none can be set."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of the kinds."""
@@ -214,7 +215,7 @@ def _fit(
     checkpoint: Checkpoint = None,
     charge: paying.ChargedOptions,
 ) -> None:
-    from sudare.requests.catalogue import make, with_target
+    from sudare.requests.request_kinds import make, with_target
     from sudare.schema import Schema
 
     loaded = Schema.load(schema)
@@ -273,14 +274,18 @@ def _tell_price(kind: Kind, model: Any, source: object, neighbours: str, as_json
     errors = expected_errors(kind.name, model, used_row_count(source, model.schema))
     answer(
         {"dry_run": True, **values, "strength": word, "expected_errors": [error.to_dict() for error in errors]},
-        as_json, *lines, *_error_lines(errors), "Dry run: nothing was computed, charged or written.",
+        as_json, *lines, *error_lines(errors), "Dry run: nothing was computed, charged or written.",
     )  # fmt: skip
 
 
-def _error_lines(errors: list[ExpectedError]) -> list[str]:
-    sizes = [str(error) for error in errors if error.size is not None]
-    words = [str(error) for error in errors if error.size is None]
-    return [*([f"Typical error, by the noise alone: {'; '.join(sizes)}."] if sizes else []), *words]
+def error_lines(errors: Sequence[ExpectedError]) -> list[str]:
+    """What would be off, in the language in use: sizes in one line, then sentences."""
+    language = spoken_language()
+    sizes = "; ".join(error.told(language) for error in errors if error.size is not None)
+    words = [Told(error.told(language)) for error in errors if error.size is None]
+    if not sizes:
+        return [*words]
+    return [told("Typical error, by the noise alone: {sizes}.", sizes=sizes), *words]
 
 
 def _save(model: Any, signing: paying.Signing, neighbours: str, as_json: bool) -> None:

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from sudare.languages import Language, language_in_use, translated
+from sudare.languages import Language, language_in_use, translated, translator
 
 # What typer itself says; a text with a gap is made by it.
 _TYPER_TEMPLATES: Final = (
@@ -86,7 +86,18 @@ def json_language() -> Language:
 
 def spoken(text: str) -> str:
     """The text in the language that people are told in."""
-    return translated(text, spoken_language())
+    return text if isinstance(text, Told) else translated(text, spoken_language())
+
+
+class Told(str):
+    """A text that is in that language already; names in it may be words of any language."""
+
+    __slots__ = ()
+
+
+def told(template: str, **values: object) -> Told:
+    """The template in the language that people are told in, with the values in its gaps as they are."""
+    return Told(translator(spoken_language())(template, **values))
 
 
 class ToldTable(Table):

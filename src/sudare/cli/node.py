@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import os
 import sys
 import time
@@ -11,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from sudare.consortium.node_restart_on_change import NodeReload
     from sudare.errors import SudareError
 
+_OF_THE_DISK: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 Kit = Annotated[
     Path | None,
     typer.Option("--kit", metavar="FOLDER", help="Certificates for the relay. Default: from the member file."),
@@ -77,9 +79,12 @@ def node(
     try:
         with stop:
             while True:
-                with _started(
-                    settings(), phrase, log, stop, reload_of=lambda own: NodeReload(own, member, settings)
-                ) as running:
+                with (
+                    _full_disk_told(),
+                    _started(
+                        settings(), phrase, log, stop, reload_of=lambda own: NodeReload(own, member, settings)
+                    ) as running,
+                ):
                     if running is None:
                         raise ConsortiumError(
                             "A node of this member is already running.", "Stop it first, or let it work."
@@ -162,7 +167,7 @@ def run(
     phrase = cache(lambda: _asked_phrase(stop, passphrase_file, f"Passphrase of {own.key_path.name}"))
     running = None
     try:
-        with stop, _started(own, phrase, log, stop) as running:
+        with stop, _full_disk_told(), _started(own, phrase, log, stop) as running:
             if running is None:
                 found = _asked(own, task, seconds, withdraw, stop)
             else:
@@ -319,6 +324,22 @@ def _started(
             if health is not None:
                 health.close()
             transport.close()
+
+
+@contextmanager
+def _full_disk_told() -> Iterator[None]:
+    """Raise ConsortiumError with what to do where a file cannot be written because of the disk, and the node cannot go on without it."""
+    from sudare.errors import ConsortiumError, SudareError
+
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, SudareError) or error.errno not in _OF_THE_DISK:
+            raise
+        raise ConsortiumError(
+            f"A file of this node cannot be written ({error.strerror}).",
+            "Make room, or let it write there, and start it again: what was begun goes on, and nothing is paid twice.",
+        ) from None
 
 
 def _event_log(own: Member, path: Path | None, stack: ExitStack) -> EventLog:

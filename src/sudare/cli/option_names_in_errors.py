@@ -30,6 +30,9 @@ def options_by_parameter(command: Callable[..., Any]) -> dict[str, str]:
 
 def with_option_names(text: str, options: Mapping[str, str]) -> str:
     """The text with options in place of parameters, where it is plain that one is meant: `by=`, "epsilon must be", `mean_of`."""
+    # What is the same in Python is left out where the shell's own word stands before it.
+    text = re.sub(r"(\(--[a-z-]+), or [^(),]* in Python\)", r"\1)", text)
+    text = re.sub(r"(（--[a-z-]+)、Python では [^（）]*）", r"\1）", text)
     # What is written in Python stays what it is.
     pieces = re.split(r"(CsvFile\([^)]*\))", text.replace("schema=Schema.load(…)", "--schema FILE"))
     for name, option in options.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import getpass
 import re
 import sys
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli.command_output import AsJson, DryRun, answer, note, reported
-from sudare.cli.language import spoken
+from sudare.cli.language import spoken, told
 
 if TYPE_CHECKING:
     from sudare.web.settings import PageSettings
@@ -73,12 +74,12 @@ def page(
     optional_package("uvicorn", problem, remedy)
     optional_package("python_multipart", problem, remedy)
     chosen = _settings(settings, ledger=ledger, releases=releases, schemas=schemas, tables=table, port=port)
-    problems, told = _problems(chosen), _problems(chosen, spoken).values()
+    problems, lines = _problems(chosen), _problems(chosen, spoken).values()
     if dry_run:
         values = {**_told(chosen), "problems": problems, "dry_run": True}
-        answer(values, as_json, _summary(chosen), *told, "Dry run: nothing was started.")
+        answer(values, as_json, _summary(chosen), *lines, "Dry run: nothing was started.")
         return
-    for line in told:
+    for line in lines:
         note(line)
     _serve(chosen, log, as_json)
 
@@ -161,7 +162,11 @@ def _serve(settings: PageSettings, log: Path | None, as_json: bool) -> None:
     def tell() -> None:
         address = printed_address(settings, sessions)
         where = "" if settings.users else "   (this computer only; ends with Ctrl-C)"
-        answer({**_told(settings), "address": address}, as_json, f"Open {address}{where}")
+        answer(
+            {**_told(settings), "address": address},
+            as_json,
+            told("Open {address}{where}", address=address, where=spoken(where)),
+        )
         sys.stdout.flush()
 
     def tell_again_on_enter() -> None:
@@ -171,7 +176,9 @@ def _serve(settings: PageSettings, log: Path | None, as_json: bool) -> None:
     def started() -> None:
         tell()
         if sys.stdin.isatty() and not settings.users:
-            threading.Thread(target=tell_again_on_enter, name="enter", daemon=True).start()
+            # With the language, which a thread does not have otherwise.
+            in_context = contextvars.copy_context().run
+            threading.Thread(target=in_context, args=(tell_again_on_enter,), name="enter", daemon=True).start()
 
     stream = None if log is None else log.open("a", encoding="utf-8")
     try:

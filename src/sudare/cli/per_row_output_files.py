@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ def check_rows_output(output: Path | None) -> None:
         return
     if output.suffix not in (".csv", ".parquet"):
         raise InvalidParameter("Rows are written to a .csv or a .parquet file.", "Name --output so.")
-    if output.exists():
+    if os.path.lexists(output):
         raise InvalidParameter(f"'{output.name}' exists already.", "Move it, or choose another --output.")
     if not output.absolute().parent.is_dir():
         raise InvalidParameter(f"'{output}' cannot be written: there is no folder for it.", "Make it first.")

@@ -11,6 +11,7 @@ import typer
 from sudare.cli import charged_commands as paying
 from sudare.cli import options
 from sudare.cli.command_output import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, progress, reported
+from sudare.cli.language import Told, spoken
 from sudare.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def rows_file(release: Path) -> Path:
 
 
 def _check_rows_file(file: Path) -> None:
-    if file.exists():
+    if paying.is_name_taken(file):
         raise InvalidParameter(
             f"'{file.name}' exists already.",
             "Large tables leave their rows there: move it, or choose another --output.",
@@ -136,21 +137,21 @@ def _facts(plan: RecordPlan) -> dict[str, Any]:
 
 
 def _lines(plan: RecordPlan) -> list[str]:
-    """How ε is split, one line a column."""
+    """How ε is split, one line a column, whose name may be any word."""
     from sudare.perturbation.one_column_per_record import AnsweredColumn
     from sudare.report.number_formatting import nearest
 
     width = max(map(len, plan.perturbations))
-    lines = []
+    lines: list[str] = []
     for name, facts in _facts(plan).items():
         if facts["kind"] == AnsweredColumn.kind:
             continue
         shown = ", ".join(
-            f"{fact.replace('_', ' ')} {nearest(value)}"
+            f"{spoken(fact.replace('_', ' '))} {nearest(value)}"
             for fact, value in facts.items()
-            if fact not in ("kind", "epsilon")
+            if fact not in ("kind", "epsilon", "whole")
         )
-        lines.append(f"  {name:<{width}}  ε = {nearest(facts['epsilon'])}, {facts['kind']} ({shown})")
+        lines.append(Told(f"  {name:<{width}}  ε = {nearest(facts['epsilon'])}, {facts['kind']} ({shown})"))
     return lines
 
 

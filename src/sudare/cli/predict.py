@@ -21,18 +21,21 @@ if TYPE_CHECKING:
     from sudare.schema import Schema
 
 _STAYS: Final = "Predictions are about single records and stay with you: they are no release."
+_OWN: Final = "A combined model is a file of your own and has no signature; the models in it were NOT CHECKED against keys you trust; give --trusted."
+_OWN_TRUSTED: Final = "A combined model is a file of your own and has no signature; each of the models in it is signed by a key you trust."
 _SHOWN: Final = 10
 _PROBABILITY: Final = "probability_"
 
 
 @dataclass(frozen=True)
 class Predictor:
-    """A model that predicts, the columns that it reads, and whose signature was looked at."""
+    """A model that predicts, the columns that it reads, whose signature was looked at, and what is said of that."""
 
     model: Any
     declared: Schema
     learner: str
     signature: str
+    signature_lines: list[str]
 
 
 @reported
@@ -79,7 +82,7 @@ def predict(
         "predictions": columns if output is None else None,
     }  # fmt: skip
     shown = [f"Wrote {output}; only you can read it."] if output is not None else _lines(columns, keep)
-    answer(values, as_json, f"{rows:,} rows.", *shown, _STAYS, *signature_lines(predictor.signature))
+    answer(values, as_json, f"{rows:,} rows.", *shown, _STAYS, *predictor.signature_lines)
 
 
 def _kept(names: list[str]) -> list[str]:
@@ -102,8 +105,12 @@ def opened_predictor(file: Path, trusted: list[Path] | None) -> Predictor:
     except OSError as error:
         raise SourceUnreadable(f"'{file.name}' cannot be read ({error.strerror}).", "Check the path.") from None
     if is_combined:
-        combined = read_combined_model(file)
-        return Predictor(combined, combined.expert_set_.models[0].declared_, type(combined).__name__, "own")
+        from sudare.cli.key_files import public_key
+
+        keys = [public_key(path) for path in trusted] if trusted else None
+        combined = read_combined_model(file, keys)
+        declared = combined.expert_set_.models[0].declared_
+        return Predictor(combined, declared, type(combined).__name__, "own", [_OWN if keys is None else _OWN_TRUSTED])
     release, signature = read_release(file, trusted)
     model = release.model()
     if not hasattr(model, "predict"):
@@ -115,7 +122,7 @@ def opened_predictor(file: Path, trusted: list[Path] | None) -> Predictor:
             f"This {release.learner} was fitted to an array, so that its columns have no names.",
             "Predict from Python, with an array of the same columns.",
         )
-    return Predictor(model, model.declared_, release.learner, signature)
+    return Predictor(model, model.declared_, release.learner, signature, signature_lines(signature))
 
 
 def _predicted(predictor: Predictor, source: object, proba: bool, keep: list[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sudare.cli.command_output import AsJson, DryRun, answer, reported
-from sudare.cli.language import spoken
+from sudare.cli.language import Told, spoken, spoken_language
 from sudare.parsing import parsed_json
 from sudare.safe_text import escaped_for_terminal
 
@@ -129,43 +129,41 @@ def list_(settings: Settings = DEFAULT_SETTINGS, as_json: AsJson = False) -> Non
 @reported
 def show(name: RequestName, settings: Settings = DEFAULT_SETTINGS, as_json: AsJson = False) -> None:
     """One request: what it asks for, costs and would leave, who decided, and what came of it."""
-    from sudare.requests.request_account import check_entered
+    from sudare.requests.request_account import as_entered
 
     request_settings, _ = _settings_and_person(settings, None, None)
-    request = request_settings.store.request(name)
-    check_entered(request_settings.account(request_settings.table(request.table)), request)
+    kept = request_settings.store.request(name)
+    request = as_entered(request_settings.account(request_settings.table(kept.table)), kept)
     state = _LEFT if request_settings.store.was_left(request) else request.state
     _tell(request_settings, request, f"Request {request.identity} is {state}.", False, as_json)
 
 
-@app.command("approve")
-@reported
-def approve(
-    name: RequestName,
-    version: LookedAt,
-    reason: Reason,
-    settings: Settings = DEFAULT_SETTINGS,
-    who: Who = None,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
-    """Let a request run once, as it stands. Nothing is charged before it runs."""
-    _decide(name, "approved", reason, version, settings, who, dry_run, as_json)
+def _decision(name: str, verdict: Verdict, told: str) -> None:
+    """Add the command that makes this decision."""
+
+    @reported
+    def decide(
+        name: RequestName,
+        version: LookedAt,
+        reason: Reason,
+        settings: Settings = DEFAULT_SETTINGS,
+        who: Who = None,
+        dry_run: DryRun = False,
+        as_json: AsJson = False,
+    ) -> None:
+        from sudare.requests.request_actions import decide
+
+        request_settings, person = _settings_and_person(settings, who, "steward")
+        request = decide(request_settings, name, version, verdict, who=person, reason=reason, dry_run=dry_run)
+        still = request.people - len(request.approvals) if request.state == "asked" else 0
+        more = f" {still} more must approve." if still else ""
+        _tell(request_settings, request, f"Request {name}: {verdict} by {person}.{more}", dry_run, as_json)
+
+    app.command(name, help=told)(decide)
 
 
-@app.command("deny")
-@reported
-def deny(
-    name: RequestName,
-    version: LookedAt,
-    reason: Reason,
-    settings: Settings = DEFAULT_SETTINGS,
-    who: Who = None,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
-    """Refuse a request, for ever. Nothing was or will be charged for it."""
-    _decide(name, "denied", reason, version, settings, who, dry_run, as_json)
+_decision("approve", "approved", "Let a request run once, as it stands. Nothing is charged before it runs.")
+_decision("deny", "denied", "Refuse a request, for ever. Nothing was or will be charged for it.")
 
 
 @app.command("run")
@@ -179,6 +177,7 @@ def run(
 ) -> None:
     """Run an approved request, or go on with one that was killed: charged once, and the release written whole or not at all."""
     from sudare.errors import RequestStopped
+    from sudare.report.number_formatting import spent_text
     from sudare.requests import approved_request_job as job
     from sudare.requests.request import begun
 
@@ -192,33 +191,15 @@ def run(
     outcome = request.outcome
     if outcome is None or outcome.state != "done":
         problem = "no outcome was kept" if outcome is None else f"{outcome.error}: {outcome.problem}"
-        spent = 0.0 if outcome is None else outcome.epsilon
+        spent = spent_text(0.0, 0.0) if outcome is None else spent_text(outcome.epsilon, outcome.delta)
         raise RequestStopped(
-            f"Request {name} is {request.state}; ε = {spent:g} was charged. {problem}",
+            f"Request {name} is {request.state}; {spent} was charged. {problem}",
             RequestStopped.help if outcome is None else outcome.remedy,
         )
     file = request_settings.releases_folder / outcome.file
-    line = f"Wrote {file}; ε = {outcome.epsilon:g} was charged."
+    spent = spent_text(outcome.epsilon, outcome.delta)
+    line = f"Wrote {file}; {spent} was charged."
     answer({**_plain(request), "output": str(file)}, as_json, line)
-
-
-def _decide(
-    name: str,
-    verdict: Verdict,
-    reason: str,
-    version: int,
-    settings: Path,
-    who: str | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    from sudare.requests.request_actions import decide
-
-    request_settings, person = _settings_and_person(settings, who, "steward")
-    request = decide(request_settings, name, version, verdict, who=person, reason=reason, dry_run=dry_run)
-    still = request.people - len(request.approvals) if request.state == "asked" else 0
-    more = f" {still} more must approve." if still else ""
-    _tell(request_settings, request, f"Request {name}: {verdict} by {person}.{more}", dry_run, as_json)
 
 
 def _settings_and_person(settings: Path, who: str | None, least: Role | None) -> tuple[RequestSettings, str]:
@@ -256,6 +237,8 @@ def _texts(values: list[str] | None) -> dict[str, list[str]]:
 
 def _plain(request: Request) -> dict[str, Any]:
     found: dict[str, Any] = parsed_json(request.to_text())
+    for plain, version in zip(found["versions"], request.versions, strict=True):
+        plain["expected"] = [each.to_dict() for each in version.expected]
     return found
 
 
@@ -276,7 +259,7 @@ def _tell(request_settings: RequestSettings, request: Request, first: str, dry_r
         word = price.strength.word
         values |= {"price": quoted(price.quote, request.account), "strength": word}
         lines.append(price_text(price.quote, request.account, word))
-        lines += [f"  {each}" for each in request.newest.expected]
+        lines += [Told(f"  {each.told(spoken_language())}") for each in request.newest.expected]
     lines += [
         f"version {each.version} {each.verdict} by {each.who}{f': {each.reason}' if each.reason else ''}"
         for each in request.decisions

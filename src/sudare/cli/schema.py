@@ -20,7 +20,8 @@ from sudare.cli.command_output import (
     reported,
     write_new_text,
 )
-from sudare.cli.language import spoken
+from sudare.cli.language import spoken, spoken_language
+from sudare.languages import with_translated_comments
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _person(column: str | None, most_rows: int | None) -> Person | None:
 
 def _with_spoken_comments(draft: str) -> str:
     """The draft with its comments in the language that people are told in."""
-    return "\n".join(f"# {spoken(line[2:])}" if line.startswith("# ") else line for line in draft.split("\n"))
+    return with_translated_comments(draft, spoken_language())
 
 
 def _draft_privately(

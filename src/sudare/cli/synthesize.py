@@ -117,7 +117,7 @@ def sample(
         raise NotReleasable(
             f"'{file.name}' holds a {release.learner}, not a synthetic table.", "Look at it with `sudare inspect`."
         )
-    if output.exists() or not output.absolute().parent.is_dir():
+    if os.path.lexists(output) or not output.absolute().parent.is_dir():
         raise InvalidParameter(
             f"'{output}' exists, or its folder does not.", "Choose a new file in a folder that exists."
         )

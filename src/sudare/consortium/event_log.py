@@ -31,6 +31,8 @@ EVENTS: Final[Mapping[str, frozenset[str]]] = {
         "disconnected": ("peer", "kind"),
         "relay-reached": (),
         "relay-lost": (),
+        "ledger-held": (),
+        "ledger-free": (),
         "member-doubled": ("peer",),
         "key-revoked": ("peer",),
         "version-refused": ("agreement", "error"),
@@ -47,6 +49,7 @@ EVENTS: Final[Mapping[str, frozenset[str]]] = {
         "budget-low": ("percent",),
         "not-written": ("kind", "count"),
         "notification-failed": ("kind",),
+        "notification-dropped": ("kind", "count"),
     }.items()
 }
 

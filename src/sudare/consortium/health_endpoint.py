@@ -19,7 +19,7 @@ Metrics = Callable[[], Sequence[Metric]]
 
 
 class HealthEndpoint:
-    """GET /health on the loopback address: names, counts and states; and GET /metrics for Prometheus, where there are some. Anything else is answered with 404, and who asks under another name than this machine's own with 421."""
+    """GET /health on the loopback address: names, counts and states, with 503 where they have a `problem`; and GET /metrics for Prometheus, where there are some. Anything else is answered with 404, and who asks under another name than this machine's own with 421."""
 
     def __init__(self, port: int, facts: Facts, metrics: Metrics | None = None) -> None:
         """Port 0 takes a free one."""
@@ -54,11 +54,14 @@ def _handler(facts: Facts, metrics: Metrics | None) -> type[BaseHTTPRequestHandl
             is_ours = host is None or host.lower().rsplit(":", 1)[0] in _OWN_NAMES
             is_counted = is_ours and self.path == "/metrics" and metrics is not None
             is_found = is_ours and (self.path == "/health" or is_counted)
+            status = 200 if is_found else 404 if is_ours else 421
             if is_counted and metrics is not None:
                 content = prometheus_text(metrics()).encode()
             else:
-                content = json.dumps(dict(facts()) if is_found else {"error": "not here"}).encode()
-            self.send_response(200 if is_found else 404 if is_ours else 421)
+                told = dict(facts()) if is_found else {"error": "not here"}
+                status = 503 if told.get("problem") else status
+                content = json.dumps(told).encode()
+            self.send_response(status)
             self.send_header("Content-Type", PROMETHEUS if is_counted else "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()

@@ -7,6 +7,7 @@ whoever reads it can work out what it says about them.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
@@ -29,13 +30,15 @@ from sudare.consortium.agreement.signed_statements import (
 )
 from sudare.consortium.agreement.taken_versions import restored_history, versions_up_to
 from sudare.consortium.tasks.definitions import Task
-from sudare.consortium.tasks.task_account import entries_of, mark_of
+from sudare.consortium.tasks.results_folder import agreement_of
+from sudare.consortium.tasks.task_account import mark_of
 from sudare.dictionary.member_model_file import read_document
 from sudare.errors import AgreementError, SudareError
 from sudare.files import write_new
 from sudare.parsing import NotParsed, bounded_bytes, parsed_json
 from sudare.privacy.account_balance import AccountState
 from sudare.privacy.ledger_chain import Entry, canonical_json
+from sudare.privacy.run_account import entries_of
 
 FORMAT: Final = 3
 # Reports of format 1 have no texts of agreements and signatures; of format 2, entries and budget of one account.
@@ -137,21 +140,39 @@ def _task_values(
             for entry in entered
         ],
         "finished_at": released[-1].time if released else None,
-        "results": _held_alike(own, task, contents, is_present=is_present) if entered else {},
+        "results": _held_alike(own, agreement, task, contents, is_present=is_present) if entered else {},
+        "held_at": _held_at(own, agreement, task) if entered and is_present and not task.has_sums else None,
     }
 
 
-def _held_alike(own: Member, task: Task, contents: list[str], *, is_present: bool) -> dict[str, str]:
-    """Digests of what every member of a task holds alike, by name; empty before its end. Of earlier versions those that the ledger has: their files were set aside."""
+def _held_at(own: Member, agreement: Agreement, task: Task) -> str | None:
+    """When the last of other members' releases came of a task without sums; None before there is one."""
     folder = own.results_folder(task.name)
+    if agreement_of(folder) not in (None, agreement.digest):
+        return None
+    times = [path.stat().st_mtime for path in folder.glob("*.sudare") if path.stem not in ("own", own.name)]
+    if not times:
+        return None
+    return datetime.datetime.fromtimestamp(max(times), datetime.UTC).isoformat(timespec="seconds")
+
+
+def _held_alike(
+    own: Member, agreement: Agreement, task: Task, contents: list[str], *, is_present: bool
+) -> dict[str, str]:
+    """Digests of what every member of a task holds alike, by name; empty before its end.
+
+    Of earlier versions those that the ledger has: their files are set aside when this version's come, and until then they are none of this one.
+    """
+    folder = own.results_folder(task.name)
+    has_files = is_present and agreement_of(folder) in (None, agreement.digest)
     if task.has_sums:
         found = {"release": contents[-1]} if contents else {}
         document = folder / "dictionary.json"
-        if is_present and document.is_file():
+        if has_files and document.is_file():
             patterns = json.dumps(dict(read_document(document))["patterns"], sort_keys=True)
             found["patterns"] = hashlib.sha256(patterns.encode()).hexdigest()
         return found
-    files = (path for path in sorted(folder.glob("*.sudare")) if is_present and path.stem != "own")
+    files = (path for path in sorted(folder.glob("*.sudare")) if has_files and path.stem != "own")
     return {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -26,11 +26,12 @@ from sudare.consortium.agreement.signed_statements import KeysInForce, check_is_
 from sudare.consortium.agreement.taken_versions import remember_statements, take_version
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.ledger_rollback import checked_ledger, remember_head
+from sudare.consortium.loop_watch import LOOP_LEDGER_SECONDS, TASK_LEDGER_SECONDS, LoopWatch
 from sudare.consortium.network.message_dispatch import Activity, MessageDispatcher, drive, leave, unexpected
 from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.base import Transport
 from sudare.consortium.node_connection import beat_seconds_of, pins_of, talking_names
-from sudare.consortium.node_control_files import CANCEL, REQUESTS, RUN, STATES, WITHDRAW, states_of
+from sudare.consortium.node_control_files import CANCEL, REQUESTS, RUN, STATES, WITHDRAW, is_damaged, states_of
 from sudare.consortium.node_restart_on_change import OVER, NodeReload, Reason, tasks_under_way, version_to_begin
 from sudare.consortium.operator_warnings import OperatorWarnings
 from sudare.consortium.peer_watch import PeerWatch
@@ -42,12 +43,14 @@ from sudare.errors import (
     ConsortiumError,
     InvalidParameter,
     KeyRevoked,
+    LedgerBusy,
+    LedgerError,
     NotApproved,
     NotConnected,
     SudareError,
     TaskStopped,
 )
-from sudare.files import check_unshared, held_alone, make_private_folder, write_atomically
+from sudare.files import check_unshared, held_alone, make_private_folder, set_aside, write_atomically
 
 if TYPE_CHECKING:
     from sudare.consortium.tasks.task_activities import TaskEnvironment
@@ -99,6 +102,8 @@ class Node:
         # A ledger older than the one this node used last is refused: what was spent must not be forgotten.
         checked_ledger(self.member)
         missing = take_version(self.member, self.agreement)
+        self._member_of_tasks = replace(self.member, ledger_wait_seconds=TASK_LEDGER_SECONDS)
+        self.member = replace(self.member, ledger_wait_seconds=LOOP_LEDGER_SECONDS)
         sum_keys = identity.member_keys(bytes.fromhex(self.agreement.digest))
         self._beat_seconds = beat_seconds_of(self.agreement)
         pins = pins_of(self.agreement, keys)
@@ -111,8 +116,17 @@ class Node:
         watched = self.dispatcher, self.transport, self.log, lambda text: self.tell(text)  # noqa: PLW0108 - it can be replaced
         self.peers = PeerWatch(self.agreement.member_names, talking, silence, *watched)
         self.warnings = OperatorWarnings(self.member, self.agreement, self.log, lambda text: self.tell(text))  # noqa: PLW0108 - the same
+        self.loop = LoopWatch(self.member, self.log, lambda text: self.tell(text), lambda: self.clock())  # noqa: PLW0108 - the same
+        self._head_is_due, self._heads_at = False, float("-inf")
         self._written: dict[str, Any] = {}
         self._unwritten: set[str] = set()
+        self._untaken: set[str] = set()
+        self._states_mark: tuple[int, ...] = ()
+        if is_damaged(self.member):
+            set_aside(self.member.state_folder / STATES, "damaged")
+            self.tell(
+                f"'{STATES}' in the state folder was damaged and is set aside (damaged/): what was said there of tasks that ended is forgotten, and nothing else"
+            )
         self._scheduled_on: datetime.date | None = None
         self._revocation: KeyRevoked | None = None
         self._remembered_statements = self._keys.statements
@@ -152,6 +166,7 @@ class Node:
 
     def _is_settled(self) -> bool:
         self.check_stop()
+        self.loop.turn(self.clock())
         return self.dispatcher.session.is_settled()
 
     @property
@@ -176,6 +191,8 @@ class Node:
             "agreement": self.agreement.digest[:12],
             "version": version("sudare"),
             "up_seconds": round(self.clock() - self._started_at, 1),
+            "turned_seconds_ago": round(self.loop.seconds_since_turn(), 1),
+            "problem": self.loop.problem(),
             "members": len(self.agreement.members),
             "present": len(self.peers.present & set(self.agreement.member_names)),
             "relay_reached": self.peers.reaches_relay,
@@ -191,7 +208,7 @@ class Node:
         from sudare.consortium.tasks.task_activities import TaskEnvironment
 
         keys = self._sum_keys, self._pinned_keys, self._keys.for_sums
-        return TaskEnvironment(self.member, self.agreement, self.identity, *keys, self.dispatcher.session)
+        return TaskEnvironment(self._member_of_tasks, self.agreement, self.identity, *keys, self.dispatcher.session)
 
     def _prepared(self, task: Task) -> Activity:
         from sudare.consortium.tasks.task_activities import activity_of
@@ -215,12 +232,14 @@ class Node:
     def _poll(self, stay: bool) -> bool:
         self.check_stop()
         now = self.clock()
+        self.loop.turn(now)
         if now - self._looked_at < _LOOK_SECONDS and not any(has_ended(each) for each in self.task_runs.values()):
             return False
         self._looked_at = now
         self._check_statements()
         self.peers.look(now)
-        self.warnings.look(now)
+        if self.loop.may_ask_ledger(now):
+            self.warnings.look(now)
         self._take_requests()
         wanted = self.dispatcher.wanted(self.agreement.member_names)
         for name in wanted & {task.name for task in self.agreement.tasks}:
@@ -231,7 +250,8 @@ class Node:
             self._ask_for_scheduled()
         for run in self.task_runs.values():
             self._advance(run, now)
-        if self._document() != self._written or not (self.member.state_folder / STATES).exists():
+        self._look_at_ledger(now)
+        if self._document() != self._written or file_mark(self.member.state_folder / STATES) != self._states_mark:
             self._write_states()
         self.renewed_for = self._due_renewal()
         if self.renewed_for is not None:
@@ -258,25 +278,35 @@ class Node:
             )
 
     def _advance(self, run: TaskRun, now: float) -> None:
-        """One step: ask the steward, prepare, start, and see whether it has ended."""
+        """One step, and what follows from an error in it. A task that waits goes on waiting where another process holds the ledger."""
         try:
-            if run.state in WAITING:
-                if self._revocation is None:
-                    self._ask_steward(run)
-            elif run.state in ("preparing", "running") and self._is_denied(run):
-                pass
-            elif run.state == "preparing" and run.prepared is not None and run.prepared.done():
-                self._start(run, run.prepared.result(), now)
-            elif run.state == "running":
-                self._check_ended(run, now)
-            elif run.state == "writing results" and run.written is not None and run.written.done():
-                self._finish(run, run.written.result(), now)
-            elif run.state == "finished":
-                self._handle_finished(run, now)
+            self._step(run, now)
+        except LedgerBusy as error:
+            self.loop.note_held()
+            if run.state not in WAITING:
+                self._fail(run, error)
+            elif run.state == "asked for":
+                run.state = "waits for the ledger"
         except SudareError as error:
             self._fail(run, error)
         except Exception as error:  # noqa: BLE001 - a foreign error ends the task, not the node; its text may hold data
             self._fail(run, unexpected(error))
+
+    def _step(self, run: TaskRun, now: float) -> None:
+        """Ask the steward, prepare, start, and see whether it has ended."""
+        if run.state in WAITING:
+            if self._revocation is None and self.loop.may_ask_ledger(now):
+                self._ask_steward(run)
+        elif run.state in ("preparing", "running") and self._is_denied(run):
+            pass
+        elif run.state == "preparing" and run.prepared is not None and run.prepared.done():
+            self._start(run, run.prepared.result(), now)
+        elif run.state == "running":
+            self._check_ended(run, now)
+        elif run.state == "writing results" and run.written is not None and run.written.done():
+            self._finish(run, run.written.result(), now)
+        elif run.state == "finished":
+            self._handle_finished(run, now)
 
     def _ask_steward(self, run: TaskRun) -> None:
         from sudare.consortium.agreement.approvals import has_begun, permit, required
@@ -293,6 +323,7 @@ class Node:
         except NotApproved as error:
             self._handle_not_approved(run, error)
             return
+        self.loop.note_reached()
         if required(self.member, task):
             self.log.write("task-approved", task=task.name)
         if run.is_asked_here:
@@ -499,10 +530,16 @@ class Node:
         if now - self._weighed_at < _WEIGH_SECONDS:
             return False
         self._weighed_at = now
-        if reload.is_left() or not (held := tasks_under_way(self.member, self.agreement, self.today())):
+        try:
+            held = {} if reload.is_left() else tasks_under_way(self.member, self.agreement, self.today())
+        except LedgerBusy:
+            self.loop.note_held()
+            return False
+        self.loop.note_reached()
+        if not held:
             return True
         # Another member that uses the same file may have put the version in place.
-        reload.hold()
+        self._write_or_warn("state", reload.hold)
         if not self._is_told_of_version:
             self._is_told_of_version = True
             self.tell(
@@ -543,11 +580,26 @@ class Node:
         for path in sorted(folder.iterdir()) if folder.is_dir() else []:
             name, _, wish = path.name.rpartition(".")
             if wish in (RUN, WITHDRAW, CANCEL) and name in {task.name for task in self.agreement.tasks}:
-                path.unlink(missing_ok=True)
+                if not self._is_taken(path):
+                    continue
                 if wish == CANCEL:
                     self._cancel(name)
                 else:
                     self.ask(name, withdraw=wish == WITHDRAW)
+
+    def _is_taken(self, path: Path) -> bool:
+        """Whether a request could be taken away, so that it is heeded once. What cannot is told of once, and changes nothing."""
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            if path.name not in self._untaken:
+                self._untaken.add(path.name)
+                self.tell(
+                    f"the request '{path.name}' cannot be taken ({error.strerror}): remove it from the state folder"
+                )
+            return False
+        self._untaken.discard(path.name)
+        return True
 
     def _cancel(self, name: str) -> None:
         """End a task here, and tell the others that it was stopped. What it has cost stays spent; asked for again, it goes on."""
@@ -565,17 +617,20 @@ class Node:
         from sudare.consortium.agreement.approvals import is_paid_in_another_version
 
         today = self.today()
-        if today == self._scheduled_on:
+        if today == self._scheduled_on or not self.loop.may_ask_ledger(self.clock()):
             return
-        self._scheduled_on = today
         states = states_of(self.member) | self._document()["tasks"]
         done = {name for name, each in states.items() if is_done(each)}
-        for schedule in self.agreement.schedules:
-            name = schedule.due(today)
-            if name is None or name in done:
-                continue
-            if not is_paid_in_another_version(self.member, self.agreement, self.agreement.task(name)):
-                self.ask(name)
+        due = [name for each in self.agreement.schedules if (name := each.due(today)) is not None and name not in done]
+        tasks = [self.agreement.task(name) for name in due]
+        try:
+            wanted = [each for each in tasks if not is_paid_in_another_version(self.member, self.agreement, each)]
+        except LedgerBusy:
+            self.loop.note_held()
+            return
+        self._scheduled_on = today
+        for task in wanted:
+            self.ask(task.name)
 
     def _document(self) -> dict[str, Any]:
         """What is told of this node beside its log: who is present, and how far its tasks are."""
@@ -598,33 +653,71 @@ class Node:
         }
 
     def _write_states(self, is_running: bool = True) -> None:
-        self._written = self._document()
+        told = self._document()
         # What an earlier process of this member said about tasks that were over then stays said.
         earlier = {
             name: each for name, each in states_of(self.member, self.agreement.digest).items() if each["state"] in OVER
         }
-        document = {**self._written, "tasks": {**earlier, **self._written["tasks"]}}
+        document = {**told, "tasks": {**earlier, **told["tasks"]}}
         document |= {} if is_running else {"process": None}
         content = json.dumps(document, indent=1).encode()
-        self._write_or_warn("state", lambda: write_atomically(self.member.state_folder / STATES, content))
+        if self._write_or_warn("state", lambda: write_atomically(self.member.state_folder / STATES, content)):
+            self._written, self._states_mark = told, file_mark(self.member.state_folder / STATES)
+
+    def _look_at_ledger(self, now: float) -> None:
+        """Keep its last point where that could not be done before, and see whether it can be had again."""
+        if not self.loop.may_ask_ledger(now):
+            return
+        if self._head_is_due and now >= self._heads_at:
+            self._keep_head()
+        elif not self._head_is_due and not any(
+            each.state == "waits for the ledger" for each in self.task_runs.values()
+        ):
+            self.loop.look()
 
     def _remember_head(self) -> None:
         self.warnings.look_soon()
-        self._write_or_warn("ledger-head", lambda: remember_head(self.member, self.member.ledger()))
+        self._keep_head()
 
-    def _write_or_warn(self, what: str, write: Callable[[], None]) -> None:
-        """Write what the node can do without. On a disk that is full it goes on, and says so once until there is room again."""
+    def _keep_head(self) -> None:
+        """Keep the ledger's last point, or try it again soon."""
+        self._head_is_due, self._heads_at = True, self.clock() + _WEIGH_SECONDS
+        try:
+            # A ledger that is gone is not made anew: its empty head would take the place of what was spent.
+            ledger = self.member.ledger(create=False)
+            is_kept = self._write_or_warn("ledger-head", lambda: remember_head(self.member, ledger))
+        except LedgerBusy:
+            self.loop.note_held()
+            return
+        except LedgerError as error:
+            # A database that cannot be used now (a full disk, a server that restarts) is tried again; one that is damaged or gone ends the node.
+            if type(error) is not LedgerError:
+                raise
+            return
+        self._head_is_due = not is_kept
+        self.loop.note_reached()
+
+    def _write_or_warn(self, what: str, write: Callable[[], None]) -> bool:
+        """Write what the node can do without; whether that was done. On a disk that is full it goes on, and says so once until there is room again.
+
+        Raise LedgerBusy where the ledger could not be read in time.
+        """
         try:
             write()
-        except OSError as error:
+        except LedgerBusy:
+            raise
+        except (OSError, ConsortiumError) as error:
             if what not in self._unwritten:
                 self.log.write("not-written", kind=what, count=1)
                 self.tell(
                     f"the state folder cannot be written ({error.strerror}): make room, the node goes on meanwhile"
+                    if isinstance(error, OSError)
+                    else f"the state folder cannot be written, the node goes on meanwhile: {error}"
                 )
             self._unwritten.add(what)
-        else:
-            self._unwritten.discard(what)
+            return False
+        self._unwritten.discard(what)
+        return True
 
 
 def _cancelled(task: str) -> TaskStopped:

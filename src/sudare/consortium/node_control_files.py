@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from sudare.consortium.agreement.member_settings import Member
+from sudare.errors import ConsortiumError
 from sudare.files import make_private_folder, write_atomically
 from sudare.parsing import bounded_bytes, parsed_json
 
@@ -19,7 +21,14 @@ def ask_running_node(member: Member, task: str, *, withdraw: bool = False, cance
     member.agreement().task(task)
     folder = member.state_folder / REQUESTS
     make_private_folder(folder)
-    write_atomically(folder / f"{task}.{CANCEL if cancel else WITHDRAW if withdraw else RUN}", b"")
+    path = folder / f"{task}.{CANCEL if cancel else WITHDRAW if withdraw else RUN}"
+    try:
+        write_atomically(path, b"")
+    except OSError as error:
+        raise ConsortiumError(
+            f"The request '{path.name}' cannot be left for the node ({error.strerror}).",
+            "Look at the folder `requests` in the state folder, its rights and the space; then try again.",
+        ) from None
 
 
 def states_of(member: Member, digest: str | None = None) -> dict[str, Any]:
@@ -39,21 +48,80 @@ def reaches_relay(member: Member) -> bool | None:
     return bool(told.get("relay_reached", True)) if _is_alive(told.get("process")) else None
 
 
+def is_damaged(member: Member) -> bool:
+    """Whether the file of what the node last wrote is there and is none: nothing that it said counts, and nothing is lost that a ledger or a checkpoint does not have."""
+    path = member.state_folder / STATES
+    return (path.exists() or path.is_symlink()) and _read(member) is None
+
+
 def _told_by_node(member: Member, digest: str | None = None) -> dict[str, Any]:
-    try:
-        found = parsed_json(bounded_bytes(member.state_folder / STATES))
-    except (OSError, ValueError):
-        return {}
+    found = _read(member)
     wanted = member.agreement().digest if digest is None else digest
-    return dict(found) if found.get("agreement") == wanted else {}
+    return found if found is not None and found.get("agreement") == wanted else {}
+
+
+def _read(member: Member) -> dict[str, Any] | None:
+    """What the node last wrote, whole and of the right types; None where there is nothing, or something else."""
+    path = member.state_folder / STATES
+    try:
+        found = parsed_json(bounded_bytes(path)) if path.is_file() else None
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and _has_form(found, _DOCUMENT, _LATER_IN_DOCUMENT) else None
+
+
+def _has_form(found: object, needed: Mapping[str, _Check], optional: Mapping[str, _Check]) -> bool:
+    """Whether something is a table with these fields; others may be there that a later version has."""
+    if not isinstance(found, dict) or not needed.keys() <= found.keys():
+        return False
+    checks = {**optional, **needed}
+    return all(check(found[name]) for name, check in checks.items() if name in found)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list_of_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _or_none(check: _Check) -> _Check:
+    return lambda value: value is None or check(value)
+
+
+def _are_tasks(value: object) -> bool:
+    return isinstance(value, dict) and all(_has_form(each, _TASK, _LATER_IN_TASK) for each in value.values())
+
+
+_Check = Callable[[object], bool]
+_TASK: Final[Mapping[str, _Check]] = {"state": _is_text, "files": _is_list_of_texts}
+# Since later versions.
+_LATER_IN_TASK: Final[Mapping[str, _Check]] = {
+    "round": _or_none(_is_whole),
+    "error": _or_none(_is_text),
+    "ended_by": _or_none(_is_text),
+}
+_DOCUMENT: Final[Mapping[str, _Check]] = {
+    "agreement": _is_text,
+    "process": _or_none(_is_whole),
+    "present": _is_list_of_texts,
+    "tasks": _are_tasks,
+}
+_LATER_IN_DOCUMENT: Final[Mapping[str, _Check]] = {"relay_reached": lambda value: isinstance(value, bool)}
 
 
 def _is_alive(process: object) -> bool:
-    if type(process) is not int:
+    # Zero and below are groups of processes.
+    if type(process) is not int or process <= 0:
         return False
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True

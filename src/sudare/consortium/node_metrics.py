@@ -19,6 +19,9 @@ def node_metrics(node: Node) -> Sequence[Metric]:
     left, days = amount_left(node.member), kit_days_left(node.member.transport.kit, "client")
     found = [
         _gauge("sudare_node_up_seconds", "Seconds since this life of the node began.", facts["up_seconds"]),
+        _gauge(
+            "sudare_node_turned_seconds_ago", "Seconds since the loop last came round.", facts["turned_seconds_ago"]
+        ),
         _gauge("sudare_node_members", "Members of the agreement.", facts["members"]),
         _gauge("sudare_node_present_members", "Members that are present, this one included.", facts["present"]),
         _gauge("sudare_node_relay_reached", "Whether the line to the relay is up.", float(facts["relay_reached"])),

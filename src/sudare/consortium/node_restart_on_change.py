@@ -114,8 +114,9 @@ def tasks_under_way(member: Member, agreement: Agreement, today: datetime.date |
     Those that its node has begun or that wait for the steward, and those that were paid for or disclosed and are not finished; not runs that were asked
     for before their day, which comes under the new version too. Today is the day in UTC where it is not given.
     """
-    from sudare.consortium.tasks.task_account import entries_of, mark_of
+    from sudare.consortium.tasks.task_account import mark_of
     from sudare.consortium.tasks.task_costs import entries_at
+    from sudare.privacy.run_account import entries_of
 
     states = {name: str(each.get("state", "")) for name, each in states_of(member, agreement.digest).items()}
     entries = entries_at(member)

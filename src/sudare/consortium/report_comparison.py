@@ -1,34 +1,44 @@
 """What two members' reports cannot both say truly, and what one of them says that its own texts refute.
 
-What a report says of agreements, keys and signatures is worked out anew from the texts in it. Reports are of different dates: what the earlier one could not
-know yet contradicts nothing, and is told as a note.
+What a report says of agreements, keys, signatures and costs is worked out anew from the texts in it. Each finding names the members on whose reports it rests:
+what only another says of a member accuses nobody, but contradicts what that member says itself. Reports are of different dates: what the earlier one could
+not know yet contradicts nothing, and is told as a note.
 """
 
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from sudare.consortium.agreement.agreement import Agreement
+from sudare.consortium.agreement.approvals import parsed_event
 from sudare.consortium.agreement.signed_statements import Statements, signature_status
 from sudare.consortium.member_report import FORMAT, SignedReport, agreed_values, agreement_values, signer_problem
+from sudare.consortium.tasks.definitions import DictionaryTask, Task
+from sudare.consortium.tasks.task_costs import USUAL_ROWS, promise_of
 from sudare.errors import AgreementError, SudareError
 from sudare.privacy.account_balance import amount_left
 from sudare.privacy.accounting import Budget, Cost, Spent, exact, rational
+from sudare.privacy.guarantee import Guarantee
 
 # Since this one reports have the texts of agreements and signatures.
 _WITH_TEXTS: Final = 2
+_LARGEST_POSITION: Final = 2**53
+# A member's clock may be wrong by a day, and may have been set right since.
+_WRONG_CLOCK: Final = datetime.timedelta(days=2)
 _UNREADABLE: Final = (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, LookupError)
 _Values = Mapping[str, Any]
 
 
 class Finding(NamedTuple):
-    """Something that is not true in one of two reports."""
+    """Something that is not true in one of two reports. `by` are the members whose reports say so; where it is one, its own report refutes itself."""
 
     about: str
     text: str
+    by: tuple[str, ...]
 
 
 class Comparison(NamedTuple):
@@ -69,8 +79,8 @@ def compared(first: SignedReport, second: SignedReport) -> Comparison:
         findings = [
             *_about_itself(one),
             *(_about_itself(other) if second != first else ()),
-            *_about_omissions(one.values, other.values),
-            *_about_omissions(other.values, one.values),
+            *_about_omissions(one, other),
+            *_about_omissions(other, one),
             *_about_agreements(one, other),
             *_about_tasks(one.values, other.values),
             *(_about_one_ledger(one.values, other.values) if one.member == other.member else ()),
@@ -86,6 +96,7 @@ def compared(first: SignedReport, second: SignedReport) -> Comparison:
 
 
 def _read(report: SignedReport) -> _Read:
+    check_form(report.values)
     listed = report.values["agreements"] if report.values["format"] >= _WITH_TEXTS else []
     found = {}
     for each in listed:
@@ -99,28 +110,115 @@ def _read(report: SignedReport) -> _Read:
     return _Read(report, found)
 
 
+def check_form(values: _Values) -> None:
+    """Raise AgreementError unless dates, positions and decisions in a report are such: dates with a zone, whole numbers, texts."""
+    dates = [values["made_at"], *(each.get(name) for each in values["tasks"] for name in ("finished_at", "held_at"))]
+    dates += [entry["time"] for each in values["tasks"] for entry in each["entries"]]
+    positions = [values["ledger"]["position"]]
+    positions += [entry["position"] for each in values["tasks"] for entry in each["entries"]]
+    decisions = values.get("decisions") or []
+    wrong = (
+        "a date"
+        if not all(each is None or _is_date(each) for each in dates) or values["made_at"] is None
+        else "a position in its ledger"
+        if not all(type(each) is int and 0 <= each <= _LARGEST_POSITION for each in positions)
+        else "a decision"
+        if not all(isinstance(each, dict) and _is_decision(each) for each in decisions)
+        else None
+    )
+    if wrong is not None:
+        raise AgreementError(
+            f"The report of {values['member']} has {wrong} that is none.",
+            "Ask its member for the report again; sudare writes none like it.",
+        )
+
+
+def _is_date(value: object) -> bool:
+    try:
+        return isinstance(value, str) and datetime.datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _is_decision(value: _Values) -> bool:
+    try:
+        parsed_event(json.dumps(dict(value)))
+    except SudareError:
+        return False
+    return True
+
+
 def _about_itself(one: _Read) -> Iterator[Finding]:
     """What a report says that does not follow from the texts in it."""
     values, who = one.values, one.member
     tasks = [(each["agreement"], each["task"]) for each in values["tasks"]]
     digests = [each["digest"] for each in values["agreements"]]
     if len(set(tasks)) < len(tasks) or len(set(digests)) < len(digests):
-        yield Finding("form", f"the report of {who} lists a task or an agreement twice")
+        yield Finding("form", f"the report of {who} lists a task or an agreement twice", (who,))
     if values["format"] < _WITH_TEXTS:
         yield Finding(
             "unverifiable",
             f"the report of {who} is of an earlier form, without the texts of agreements and signatures: what it says of them cannot be checked; ask for a new one",
+            (who,),
         )
         return
     yield from _about_texts(one)
-    last = int(values["ledger"]["position"])
-    if any(not 0 <= entry["position"] <= last for each in values["tasks"] for entry in each["entries"]):
-        yield Finding("ledger", f"the report of {who} lists an entry beyond the end of its ledger")
+    yield from _about_own_entries(one)
     yield from _about_left(values)
     latest = one.latest
     problem = None if latest is None else signer_problem(one.report, *one.versions[latest.digest])
     if problem is not None:
-        yield Finding("signer", f"the report of {who} counts for nobody: {problem}")
+        yield Finding("signer", f"the report of {who} counts for nobody: {problem}", (who,))
+
+
+def _about_own_entries(one: _Read) -> Iterator[Finding]:
+    """Entries that cannot be in the report's ledger, or are not what the agreement says that the task costs; and a date from before them."""
+    values, who = one.values, one.member
+    entries = [entry for each in values["tasks"] for entry in each["entries"]]
+    positions = [entry["position"] for entry in entries]
+    if any(position > values["ledger"]["position"] for position in positions):
+        yield Finding("ledger", f"the report of {who} lists an entry beyond the end of its ledger", (who,))
+    if len(set(positions)) < len(positions):
+        yield Finding("ledger", f"the report of {who} lists one entry of its ledger twice", (who,))
+    if _last_time(values) - _time(values["made_at"]) > _WRONG_CLOCK:
+        yield Finding("date", f"the report of {who} has an earlier date than entries in it", (who,))
+    for each in values["tasks"]:
+        agreement, _ = one.versions.get(each["agreement"], (None, None))
+        task = next((task for task in agreement.tasks if task.name == each["task"]), None) if agreement else None
+        if agreement is None or task is None:
+            continue
+        kind = "disclosure" if isinstance(task, DictionaryTask) and not task.is_private else "charge"
+        if any(entry["kind"] != kind for entry in each["entries"]):
+            yield Finding(
+                "entry", f"{task.name}: it is entered as a {kind}, and the report of {who} has another entry", (who,)
+            )
+        charges = [entry["guarantee"] for entry in each["entries"] if entry["kind"] == "charge"]
+        if kind == "charge" and not all(_is_agreed(task, agreement, guarantee) for guarantee in charges):
+            yield Finding(
+                "cost", f"{task.name}: the report of {who} has a charge for another guarantee than was agreed", (who,)
+            )
+
+
+def _is_agreed(task: Task, agreement: Agreement, guarantee: _Values) -> bool:
+    """Whether a charge is for what the task promises, in the relation of the account. True where that depends on how many rows a member has."""
+    asked: list[int] = []
+
+    def rows() -> int:
+        asked.append(USUAL_ROWS)
+        return USUAL_ROWS
+
+    try:
+        agreed = promise_of(task, agreement.schema, rows)
+    except SudareError:
+        return True
+    if asked or agreed is None:
+        return True
+    try:
+        stated = Guarantee.from_dict(guarantee)
+        converted = agreed.to(stated.neighbours)
+    except SudareError:
+        return False
+    return stated.epsilon == converted.epsilon and agreed.delta <= stated.delta <= converted.delta * (1 + 1e-9)
 
 
 def _about_texts(one: _Read) -> Iterator[Finding]:
@@ -131,22 +229,43 @@ def _about_texts(one: _Read) -> Iterator[Finding]:
         what = f"version {agreement.version} of {agreement.name}"
         true = agreement_values(agreement, signature_status(agreement, statements))
         if {name: each[name] for name in true} != true:
-            yield Finding("forged", f"what the report of {who} says of {what} is not what its text and signatures say")
+            yield Finding(
+                "forged", f"what the report of {who} says of {what} is not what its text and signatures say", (who,)
+            )
         if before is not None and (agreement.previous, agreement.version) != (before.digest, before.version + 1):
-            yield Finding("forged", f"in the report of {who}, {what} does not follow the version before it")
+            yield Finding("forged", f"in the report of {who}, {what} does not follow the version before it", (who,))
         before = agreement
     if len(one.versions) < len(values["agreements"]):
-        yield Finding("forged", f"the report of {who} gives one text for several versions of the agreement")
+        yield Finding("forged", f"the report of {who} gives one text for several versions of the agreement", (who,))
     names = ("agreement", "task", "kind", "has_sums", "agreed")
     agreed = [agreed_values(agreement, task) for agreement, _ in one.versions.values() for task in agreement.tasks]
     for each in values["tasks"]:
         said = {name: each[name] for name in names}
         if said not in agreed:
-            yield Finding("forged", f"{each['task']}: what the report of {who} says of it is not in the agreement")
+            yield Finding(
+                "forged", f"{each['task']}: what the report of {who} says of it is not in the agreement", (who,)
+            )
     told = {(each["agreement"], each["task"]) for each in values["tasks"]}
     for wanted in agreed:
         if (wanted["agreement"], wanted["task"]) not in told:
-            yield Finding("task", f"{wanted['task']}: the agreement has it, and the report of {who} leaves it out")
+            yield Finding(
+                "task", f"{wanted['task']}: the agreement has it, and the report of {who} leaves it out", (who,)
+            )
+    yield from _about_unsigned(one)
+
+
+def _about_unsigned(one: _Read) -> Iterator[Finding]:
+    """Entries of tasks of a version that nobody has signed."""
+    values, who = one.values, one.member
+    for agreement, statements in one.versions.values():
+        is_signed = bool(signature_status(agreement, statements).signed)
+        entered = any(each["entries"] for each in values["tasks"] if each["agreement"] == agreement.digest)
+        if entered and not is_signed:
+            yield Finding(
+                "agreement",
+                f"the report of {who} has entries of tasks of version {agreement.version} of {agreement.name}, which nobody has signed",
+                (who,),
+            )
 
 
 def _about_left(values: _Values) -> Iterator[Finding]:
@@ -158,21 +277,26 @@ def _about_left(values: _Values) -> Iterator[Finding]:
         cost = Cost.from_dict(entry["cost"])
         paid.setdefault(entry.get("account"), []).append(cost)
         if cost.epsilon < exact(entry["guarantee"]["epsilon"]) or cost.delta < exact(entry["guarantee"]["delta"]):
-            yield Finding("cost", f"entry {entry['position']} of {who} costs less than what it promises")
+            yield Finding("cost", f"entry {entry['position']} of {who} costs less than what it promises", (who,))
     accounts = _accounts(values)
     if not paid.keys() <= accounts.keys():
-        yield Finding("left", f"the report of {who} has charges and no budget")
+        yield Finding("left", f"the report of {who} has charges and no budget", (who,))
     for name, (budget, left) in accounts.items():
         most = amount_left(budget, Spent.of(paid.get(name, [])))
         if left["epsilon"] > most.epsilon or left["delta"] > most.delta:
-            yield Finding("left", f"by its own entries {who} has less left than its report says")
+            yield Finding("left", f"by its own entries {who} has less left than its report says", (who,))
 
 
 def _accounts(values: _Values) -> dict[str | None, tuple[Budget, _Values]]:
-    """Budget, and what is left of it, by account. Before there were several, entries named none."""
+    """Budget, and what is left of it, by account. Before there were several, entries named none. Raise TypeError where an amount is no number."""
+    found: dict[str | None, tuple[Budget, _Values]]
     if values["format"] < FORMAT:
-        return {None: (_budget_of(values["budget"]), values["left"])} if values["budget"] is not None else {}
-    return {name: (_budget_of(each["budget"]), each["left"]) for name, each in values["accounts"].items()}
+        found = {None: (_budget_of(values["budget"]), values["left"])} if values["budget"] is not None else {}
+    else:
+        found = {name: (_budget_of(each["budget"]), each["left"]) for name, each in values["accounts"].items()}
+    if not all(type(left[name]) in (int, float) for _, left in found.values() for name in ("epsilon", "delta")):
+        raise TypeError
+    return found
 
 
 def _budget_of(values: _Values) -> Budget:
@@ -180,31 +304,43 @@ def _budget_of(values: _Values) -> Budget:
     return Budget(epsilon, delta, values["composition"], reserved)
 
 
-def _about_omissions(one: _Values, other: _Values) -> Iterator[Finding]:
-    """What one report must list, by the agreements that its member signed, and does not."""
-    tasks = {(each["agreement"], each["task"]) for each in one["tasks"]}
-    digests, who = {each["digest"] for each in one["agreements"]}, one["member"]
+def _about_omissions(one: _Read, other: _Read) -> Iterator[Finding]:
+    """What one report must list, by agreements that its member has signed with its own key and that came into force, and does not."""
+    values, who = one.values, one.member
+    tasks = {(each["agreement"], each["task"]) for each in values["tasks"]}
+    digests = {each["digest"] for each in values["agreements"]}
     # What is later than all that it lists it may not have known yet.
-    latest = max((each["version"] for each in one["agreements"]), default=0)
-    for each in other["agreements"]:
-        if each["digest"] not in digests and who in each["signed"] and each["version"] < latest:
+    latest = max((each["version"] for each in values["agreements"]), default=0)
+    keys = {one.report.public_key, *(each["keys"].get(who) for each in values["agreements"])}
+    for agreement, statements in other.versions.values():
+        status = signature_status(agreement, statements)
+        key = status.keys.get(who)
+        is_theirs = status.is_in_force and who in status.signed and key is not None and key.hex() in keys
+        if agreement.digest not in digests and is_theirs and agreement.version < latest:
             yield Finding(
-                "agreement", f"{who} signed version {each['version']} of {each['name']}, and its report leaves it out"
+                "agreement",
+                f"{who} signed version {agreement.version} of {agreement.name} with all others, by its signature in the report of {other.member}, and its own report leaves it out",
+                (who, other.member),
             )
-    for each in other["tasks"]:
-        if each["agreement"] in digests and (each["agreement"], each["task"]) not in tasks:
-            yield Finding("task", f"{each['task']}: the agreement has it, and the report of {who} leaves it out")
+        for task in agreement.tasks if agreement.digest in digests else ():
+            if (agreement.digest, task.name) not in tasks:
+                yield Finding(
+                    "task", f"{task.name}: the agreement has it, and the report of {who} leaves it out", (who,)
+                )
 
 
 def _about_agreements(one: _Read, other: _Read) -> Iterator[Finding]:
     """Texts that differ, and statements that cannot both be true: signatures are only ever added, so that whoever has fewer may just be earlier."""
+    both = one.member, other.member
     theirs = {(each["name"], each["version"]): each["digest"] for each in other.values["agreements"]}
     shared = any((each["name"], each["version"]) in theirs for each in one.values["agreements"])
     if not (shared or _ends_before(one.values, other.values) or _ends_before(other.values, one.values)):
-        yield Finding("agreement", "they have no agreement in common, so that nothing could be compared")
+        yield Finding("agreement", "they have no agreement in common, so that nothing could be compared", both)
     for ours in one.values["agreements"]:
         if theirs.get((ours["name"], ours["version"]), ours["digest"]) != ours["digest"]:
-            yield Finding("agreement", f"they hold different texts of version {ours['version']} of {ours['name']}")
+            yield Finding(
+                "agreement", f"they hold different texts of version {ours['version']} of {ours['name']}", both
+            )
     for last, first in ((one.latest, other.first), (other.latest, one.first)):
         # Where one's versions end with the one before the other's first, that one names it.
         if (
@@ -214,7 +350,7 @@ def _about_agreements(one: _Read, other: _Read) -> Iterator[Finding]:
             and first.version == last.version + 1
             and first.previous != last.digest
         ):
-            yield Finding("agreement", f"they hold different texts of version {last.version} of {last.name}")
+            yield Finding("agreement", f"they hold different texts of version {last.version} of {last.name}", both)
     for digest in one.versions.keys() & other.versions.keys():
         agreement, statements = one.versions[digest]
         known = statements, other.versions[digest][1]
@@ -224,7 +360,7 @@ def _about_agreements(one: _Read, other: _Read) -> Iterator[Finding]:
             revocations=(*known[0].revocations, *known[1].revocations),
         )
         for name in sorted(set(signature_status(agreement, together).revoked) - lost[0] - lost[1]):
-            yield Finding("key", f"the key of {name} was handed over to different keys, or to another's")
+            yield Finding("key", f"the key of {name} was handed over to different keys, or to another's", both)
 
 
 def _ends_before(one: _Values, other: _Values) -> bool:
@@ -235,6 +371,7 @@ def _ends_before(one: _Values, other: _Values) -> bool:
 
 
 def _about_tasks(first: _Values, second: _Values) -> Iterator[Finding]:
+    both = str(first["member"]), str(second["member"])
     theirs = {(each["agreement"], each["task"]): each for each in second["tasks"]}
     listed = (*first["agreements"], *second["agreements"])
     must_stay = {each["digest"] for each in listed if each["all_must_stay"]}
@@ -245,24 +382,27 @@ def _about_tasks(first: _Values, second: _Values) -> Iterator[Finding]:
         name = ours["task"]
         for result in sorted(ours["results"].keys() & other["results"].keys()):
             if ours["results"][result] != other["results"][result]:
-                yield Finding("result", f"{name}: they hold different results ({result})")
+                yield Finding("result", f"{name}: they hold different results ({result})", both)
         if any(ours[what] != other[what] for what in ("kind", "has_sums", "agreed")):
-            yield Finding("task", f"{name}: they say different things about what was agreed")
-        if not (ours["has_sums"] or other["has_sums"]):
-            continue
-        yield from _about_entries(name, ours, other)
-        if ours["agreement"] not in must_stay:
+            yield Finding("task", f"{name}: they say different things about what was agreed", both)
+        has_sums = ours["has_sums"] or other["has_sums"]
+        if has_sums:
+            yield from _about_entries(name, ours, other, both)
+        # Everybody's release is in what came of a task without sums, whoever may leave sums.
+        if has_sums and ours["agreement"] not in must_stay:
             continue
         for task, teller, another, maker in ((ours, first, other, second), (other, second, ours, first)):
             if _is_unpaid(task, another) and not _is_before_end(maker, task, teller):
                 yield Finding(
                     "entry",
-                    f"{name}: it was finished with all members, and the ledger of {maker['member']} has no entry of it",
+                    f"{name}: {teller['member']} reports that it was finished with all members, and {maker['member']} that its ledger has no entry of it",
+                    (str(teller["member"]), str(maker["member"])),
                 )
 
 
 def _is_finished(task: _Values) -> bool:
-    return bool(task["results"]) or task.get("finished_at") is not None
+    """Whether a task has ended at a member. One without sums has once all releases are there: this member's own, which the ledger has, is only the beginning."""
+    return bool(task["results"]) or (task["has_sums"] and task.get("finished_at") is not None)
 
 
 def _is_unpaid(task: _Values, another: _Values) -> bool:
@@ -271,22 +411,36 @@ def _is_unpaid(task: _Values, another: _Values) -> bool:
 
 
 def _is_before_end(report: _Values, task: _Values, teller: _Values) -> bool:
-    """Whether a report was made, by its date, before the task was finished at the member that tells so; at the latest that was when it made its own report."""
-    end = task.get("finished_at") or teller["made_at"]
-    return datetime.datetime.fromisoformat(report["made_at"]) < datetime.datetime.fromisoformat(end)
+    """Whether a report was made before the task was finished at the member that tells so; at the latest that was when it made its own report.
+
+    It was made when its date says, or after the last of its entries, whichever is later.
+    """
+    end = task.get("finished_at" if task["has_sums"] else "held_at") or teller["made_at"]
+    return max(_time(report["made_at"]), _last_time(report)) < _time(end)
 
 
-def _about_entries(name: str, ours: _Values, other: _Values) -> Iterator[Finding]:
+def _time(text: str) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(text)
+
+
+def _last_time(report: _Values) -> datetime.datetime:
+    """When the last of a report's entries was made, or task finished."""
+    times = [entry["time"] for each in report["tasks"] for entry in each["entries"]]
+    times += [each["finished_at"] for each in report["tasks"] if each.get("finished_at") is not None]
+    return max(map(_time, times), default=datetime.datetime.min.replace(tzinfo=datetime.UTC))
+
+
+def _about_entries(name: str, ours: _Values, other: _Values, both: tuple[str, ...]) -> Iterator[Finding]:
     """What two members entered for one task of sums. Until both have finished it, one may have entered more than the other."""
     are_finished = _is_finished(ours) and _is_finished(other)
     kinds = [list(dict.fromkeys(entry["kind"] for entry in each["entries"])) for each in (ours, other)]
     if not _fit(kinds[0], kinds[1], are_finished):
-        yield Finding("entry", f"{name}: they entered different kinds of entries")
+        yield Finding("entry", f"{name}: they entered different kinds of entries", both)
     promised = [
         [entry["guarantee"] for entry in each["entries"] if entry["kind"] == "charge"] for each in (ours, other)
     ]
     if not _fit(promised[0], promised[1], are_finished):
-        yield Finding("cost", f"{name}: they were charged for different guarantees")
+        yield Finding("cost", f"{name}: they were charged for different guarantees", both)
 
 
 def _fit(ours: list[Any], other: list[Any], are_finished: bool) -> bool:
@@ -299,25 +453,33 @@ def _fit(ours: list[Any], other: list[Any], are_finished: bool) -> bool:
 
 def _about_one_ledger(first: _Values, second: _Values) -> Iterator[Finding]:
     """Two reports of one member: of its one ledger, the later goes on from the earlier."""
+    by = (str(first["member"]),)
     earlier, later = sorted((first, second), key=lambda each: int(each["ledger"]["position"]))
     if earlier["ledger"]["ledger"] != later["ledger"]["ledger"]:
-        yield Finding("ledger", f"{first['member']} reports two different ledgers")
+        yield Finding("ledger", f"{first['member']} reports two different ledgers", by)
         return
     known = {entry["position"]: entry["hash"] for each in later["tasks"] for entry in each["entries"]}
     for task in earlier["tasks"]:
         for entry in task["entries"]:
             if known.get(entry["position"]) != entry["hash"]:
-                yield Finding("ledger", f"entry {entry['position']} ({task['task']}) is not in the later report")
+                yield Finding("ledger", f"entry {entry['position']} ({task['task']}) is not in the later report", by)
     for task in later["tasks"]:
         for entry in task["entries"]:
             told = {each["hash"] for other in earlier["tasks"] for each in other["entries"]}
             if entry["position"] <= earlier["ledger"]["position"] and entry["hash"] not in told:
-                yield Finding("ledger", f"entry {entry['position']} ({task['task']}) is not in the earlier report")
+                yield Finding("ledger", f"entry {entry['position']} ({task['task']}) is not in the earlier report", by)
     if (
         earlier["ledger"]["position"] == later["ledger"]["position"]
         and earlier["ledger"]["hash"] != later["ledger"]["hash"]
     ):
-        yield Finding("ledger", f"{first['member']} reports two ledgers that end differently at one entry")
+        yield Finding("ledger", f"{first['member']} reports two ledgers that end differently at one entry", by)
+
+
+def _lacking_signatures(one: _Read) -> Iterator[str]:
+    for version, known in one.versions.values():
+        lacking = signature_status(version, known).lacking
+        if lacking:
+            yield f"version {version.version} of {version.name} in the report of {one.member} has no signature that counts by {', '.join(lacking)}"
 
 
 def _open_questions(one: _Read, other: _Read) -> Iterator[str]:
@@ -326,9 +488,7 @@ def _open_questions(one: _Read, other: _Read) -> Iterator[str]:
     theirs = {(each["agreement"], each["task"]): each for each in other.values["tasks"]}
     for ours in values["tasks"]:
         task = theirs.get((ours["agreement"], ours["task"]))
-        if task is None or not task["has_sums"] or not _is_unpaid(task, ours):
-            continue
-        if _is_before_end(values, task, other.values):
+        if task is not None and _is_unpaid(task, ours) and _is_before_end(values, task, other.values):
             yield f"{ours['task']}: by its date the report of {who} was made before the end of this task; ask for a later one"
     if _ends_before(values, other.values):
         yield f"the versions of the agreement in the report of {who} end before those in the report of {other.member} begin, so that nothing of the two could be compared"
@@ -337,8 +497,10 @@ def _open_questions(one: _Read, other: _Read) -> Iterator[str]:
         return
     _, statements = one.versions[agreement.digest]
     current = signature_status(agreement, statements).keys.get(who)
-    if current is not None and current.hex() != one.report.public_key:
+    is_theirs = signer_problem(one.report, agreement, statements) is None
+    if is_theirs and current is not None and current.hex() != one.report.public_key:
         yield f"the report of {who} is signed with an earlier key of it"
+    yield from _lacking_signatures(one)
     accounts = _accounts(values)
     if len(accounts) > 1:
         yield f"{who} paid from {len(accounts)} accounts: what a person is promised holds for the records of each alone"

@@ -11,7 +11,7 @@ from sudare.consortium.agreement.document_fields import parsed_json, whole
 from sudare.errors import ConsortiumError
 from sudare.files import read_text, write_atomically
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 FORMAT_FILE: Final = "format.json"
 _FIRST: Final = 1
 
@@ -20,7 +20,11 @@ def _to_second(folder: Path) -> None:
     """Format 2 has `agreement.json`, which the node writes when it starts: nothing that format 1 has is read otherwise."""
 
 
-MIGRATIONS: Final[Mapping[int, Callable[[Path], None]]] = {1: _to_second}
+def _to_third(folder: Path) -> None:
+    """Checkpoints of format 3 have an envelope with a digest: those of format 2 are read as they are, and have one once they are written anew."""
+
+
+MIGRATIONS: Final[Mapping[int, Callable[[Path], None]]] = {1: _to_second, 2: _to_third}
 
 
 def migrate_state(folder: Path, migrations: Mapping[int, Callable[[Path], None]] = MIGRATIONS) -> int:

@@ -47,14 +47,18 @@ def sums_lines(agreement: Agreement, tasks: Iterable[Task]) -> list[str]:
     except AgreementError as misfit:
         return [f"Sums cannot be made as things are: {misfit.problem}"]
     members, stay, collector = len(agreement.members), agreement.threshold, values["collector"]
-    must = f"all {members} members must stay" if stay == members else f"{stay} of {members} members must stay"
-    text = f"In sums {must}; {agreement.dishonest or 'none'} may be dishonest"
+    told = [
+        f"In sums all {members} members must stay."
+        if stay == members
+        else f"In sums {stay} of {members} members must stay.",
+        f"{agreement.dishonest} of them may be dishonest." if agreement.dishonest else "None of them may be dishonest.",
+    ]
     if collector is not None:
-        text += "; the relay collects, and sees totals" if collector == "relay" else "; members collect by turns"
+        told.append("The relay collects, and sees totals." if collector == "relay" else "Members collect by turns.")
     if values["colluders"] is not None:
         counted = members - agreement.colluders
-        text += f"; the noise counts on {counted} {'share' if counted == 1 else 'shares'} of {members}"
-    return [f"{text}."]
+        told.append(f"The noise counts on {counted} {'share' if counted == 1 else 'shares'} of {members}.")
+    return [" ".join(told)]
 
 
 def schedule_values(agreement: Agreement) -> list[dict[str, object]]:

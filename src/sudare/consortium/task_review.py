@@ -10,12 +10,13 @@ from sudare.consortium.agreement.approvals import Approvals, Verdict, exceeded_b
 from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.agreement.schedules import Schedule
 from sudare.consortium.tasks.definitions import DictionaryTask, Task
-from sudare.consortium.tasks.task_account import entries_of, mark_of, run_already
+from sudare.consortium.tasks.task_account import mark_of, run_already
 from sudare.consortium.tasks.task_costs import cost_at, entries_at, opened_account
 from sudare.dictionary.member_model_file import read_document
 from sudare.errors import SudareError
 from sudare.frames import batches
 from sudare.privacy.account_balance import Amount
+from sudare.privacy.run_account import entries_of
 
 
 @dataclass(frozen=True)

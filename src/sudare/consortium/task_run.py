@@ -14,7 +14,7 @@ from sudare.consortium.tasks.definitions import Task
 from sudare.errors import SudareError
 
 # States of a task of which nothing has begun here.
-WAITING: Final = ("asked for", "waits for the steward")
+WAITING: Final = ("asked for", "waits for the steward", "waits for the ledger")
 
 
 @dataclass

@@ -17,6 +17,7 @@ from sudare.languages import Language, translated
 from sudare.privacy import Account, Release
 from sudare.privacy.account_balance import spending_steps
 from sudare.privacy.ledger_chain import Entry, Head
+from sudare.privacy.ledger_export import to_be_shown, without_file_states
 from sudare.report import BudgetBar, Page, Part, Picture, Table, picture, strength_of
 from sudare.report.budget_bar import ENTRY_HEADINGS, entry_cells, time_text
 from sudare.report.fonts import drawn_language
@@ -121,10 +122,10 @@ def report_values(
         spent, left = account.spent(), account.remaining()
         about = {
             "name": account.name,
-            "terms": account.terms.to_dict(),
+            "terms": without_file_states(account.terms.to_dict()),
             "spent": {"epsilon": spent.epsilon, "delta": spent.delta},
             "remaining": {"epsilon": left.epsilon, "delta": left.delta},
-            "entries": [entry.to_dict() for entry in account.entries()],
+            "entries": [to_be_shown(entry).to_dict() for entry in account.entries()],
             "chain": "intact",
             "head": vars(head),
         }

@@ -6,7 +6,7 @@ from typing import Final
 
 from sudare.dossier.bilingual_sections import Row, Section, Text
 from sudare.dossier.promise_texts import STRENGTH_IN_JAPANESE, but_for_delta
-from sudare.dossier.statement_facts import Facts
+from sudare.dossier.statement_facts import Facts, names_text
 
 # No program knows whether the name of a column, a category or a found value is that of a person.
 IDENTIFYING_ITEMS: Final = Text("[check: does any item identify somebody?]", "［要確認：個人を識別できる項目はないか］")
@@ -80,12 +80,12 @@ def article_43_text(facts: Facts) -> Text:
     """What Article 43(3) and (4) ask to be published where rows are treated as anonymously processed information."""
     return Text(
         "Publication on anonymously processed information (Act on the Protection of Personal Information, Article 43(3) and (4); only where it is treated as such)\n"
-        f"1. Items of information on individuals contained in it: {', '.join(facts.card.columns)} (every value went through a random change, which may leave it as it was{_weak_aside(facts).en}). {IDENTIFYING_ITEMS.en}\n"
+        f"1. Items of information on individuals contained in it: {names_text(facts.card.columns).en} (every value went through a random change, which may leave it as it was{_weak_aside(facts).en}). {IDENTIFYING_ITEMS.en}\n"
         "2. Method of provision: [for example: download from a web site; electronic file to contract partners]\n"
         "3. To the recipient: the information provided is anonymously processed information.\n"
         "4. Name of the business and contact: [to be filled in]",
         "匿名加工情報の作成及び第三者提供に関する公表（個人情報の保護に関する法律第43条第3項及び第4項。匿名加工情報として取り扱う場合に限る）\n"
-        f"１　匿名加工情報に含まれる個人に関する情報の項目：{'、'.join(facts.card.columns)}（いずれの値にも確率的な変更を施した。変更の結果、元の値のままのこともある{_weak_aside(facts).ja}）{IDENTIFYING_ITEMS.ja}\n"
+        f"１　匿名加工情報に含まれる個人に関する情報の項目：{names_text(facts.card.columns).ja}（いずれの値にも確率的な変更を施した。変更の結果、元の値のままのこともある{_weak_aside(facts).ja}）{IDENTIFYING_ITEMS.ja}\n"
         "２　提供の方法：［例：ウェブサイトからのダウンロード／契約の相手方への電子ファイルの送付］\n"
         "３　提供先に対しては、提供する情報が匿名加工情報である旨を明示する。\n"
         "４　事業者の名称及び問合せ先：［記入］",
@@ -173,13 +173,13 @@ def _three_risks(facts: Facts) -> Text:
             f"行どうしは区別できます。{values.ja}。{linked_ja}。一{'人' if facts.is_person else '件'}についての推論を制限するのは ε = {facts.epsilon} だけです。集団についての推論は制限されません。",
         )
     keys_en = (
-        f" Values of {facts.key_columns} were found in the records and are shown: whether one of them singles somebody out is for a person to check."
-        if facts.key_columns
+        f" Values of {facts.key_columns.en} were found in the records and are shown: whether one of them singles somebody out is for a person to check."
+        if facts.card.besides.keys
         else ""
     )
     keys_ja = (
-        f"{facts.key_columns} の値はレコードの中に見つかったもので、そのまま示されます。誰かを選び出す値がないかは、人が確認してください。"
-        if facts.key_columns
+        f"{facts.key_columns.ja} の値はレコードの中に見つかったもので、そのまま示されます。誰かを選び出す値がないかは、人が確認してください。"
+        if facts.card.besides.keys
         else ""
     )
     return Text(

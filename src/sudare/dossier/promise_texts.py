@@ -157,8 +157,8 @@ def trust_text(facts: Facts) -> Text:
     """Whom a data subject has to trust."""
     if facts.is_towards_members:
         return Text(
-            f"Several members made this together; each added its own share of the noise. The promise holds towards {facts.card.towards}.",
-            f"複数の参加組織が共同で作成し、それぞれがノイズを分担しました。保証の相手は「{facts.card.towards}」です。",
+            f"Several members made this together; each added its own share of the noise. The promise holds towards {facts.towards.en}.",
+            f"複数の参加組織が共同で作成し、それぞれがノイズを分担しました。保証の相手は{facts.towards.ja}です。",
         )
     if facts.kind == "perturbed":
         return Text(
@@ -221,8 +221,3 @@ def unit_in_japanese(facts: Facts) -> str:
 def neighbours_in_japanese(facts: Facts) -> str:
     """The relation between neighbours in Japanese."""
     return "一件置換" if facts.card.neighbours == "replace-one" else "追加・削除"
-
-
-def towards_in_japanese(facts: Facts) -> str:
-    """To whom the promise is made, in Japanese."""
-    return f"「{facts.card.towards}」" if facts.is_towards_members else "すべての者"

@@ -149,9 +149,9 @@ def _deployment_model(facts: Facts, said: Mapping[str, str]) -> dict[str, Any]:
         if not federated
         else "Members add their own noise to a secure sum.",
         "trust_assumptions": said["trust model"],
-        "actors": f"The curator, trusted with the records. Recipients of the release: {card.towards}, not trusted, with any other knowledge.",
+        "actors": f"The curator, trusted with the records. Recipients of the release: {facts.towards.en}, not trusted, with any other knowledge.",
         "release_type": "One release",
-        "release_type_details": f"One charge (entry {card.entry}) of the account '{card.account}', whose budget limits all releases about the same records.",
+        "release_type_details": f"One charge (entry {card.entry}) of the account {facts.account.en}, whose budget limits all releases about the same records.",
         "data_source_type": "Static",
         "data_source_type_details": "The release was computed once, from the records of one moment.",
         "access_type": "Non-interactive",

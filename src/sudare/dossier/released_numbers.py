@@ -13,6 +13,7 @@ from sudare.languages import Language, translated, translator
 from sudare.privacy import Release
 from sudare.schema import Date, Number
 from sudare.statistics.joint_quantiles import middles_of_bins
+from sudare.statistics.noise_intervals import noise_quantile
 
 DEFAULT_LEVEL: Final = 0.95
 COEFFICIENTS: Final = (
@@ -25,6 +26,7 @@ ALL_OTHERS: Final = "(all others)"
 MISSING: Final = "(missing)"
 UNKNOWN: Final = "(unknown)"
 NOTHING_KNOWN: Final = "Unknown: of variances of small groups nothing is known beyond what the declared bounds allow, which their intervals are."
+BELOW_ZERO: Final = "A count below 0 is noise: no exact count is, and its interval begins at 0."
 # How a table calls a number about a column, and what people are told: {column} is the column's name.
 _PARTS: Final = {
     "mean": "mean of {column}",
@@ -182,6 +184,8 @@ def _of_statistic(release: Release, model: Any, by: list[str] | None, level: flo
         None in values for name, values in table.items() if of_columns.get(name, Heading("")).text == _PARTS["variance"]
     ):
         notes += (NOTHING_KNOWN,)
+    if any(count < 0 for count in table.get("count", ()) if "count_low" in table):
+        notes += (BELOW_ZERO,)
     return ReleasedNumbers(
         shown, units, notes, measured=measured, labels=labels, headings={**of_columns, **names},
         undeclared=frozenset(name for name in groups if name not in columns),
@@ -241,7 +245,15 @@ def _of_scaler(model: Any) -> ReleasedNumbers:
         for column in map(columns.get, table["column"])
     ]
     shown = {"column": table.pop("column"), **({"unit": units} if any(units) else {}), **table}
-    return ReleasedNumbers(shown, measured="mean", labels=("column",))
+    return ReleasedNumbers(shown, notes=(_noise_of_scaler(model),), measured="mean", labels=("column",))
+
+
+def _noise_of_scaler(model: Any) -> str:
+    """That there are no intervals, and how large the noise of a mean is, in per cent of half the width of its column's bounds."""
+    rows = model.n_rows_ or 1
+    share = 100 * noise_quantile(model.plan(rows, model.declared_).mechanism, DEFAULT_LEVEL) / rows
+    percent = f"{share:.2g}" if share < 100 else "100"
+    return f"Means and standard deviations have noise in them, and no intervals are shown: with probability 0.95 the noise of a mean is about {percent} % of half the width of its column's bounds at most."
 
 
 def _since_first(column: Date) -> OwnText:

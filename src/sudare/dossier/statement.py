@@ -17,7 +17,6 @@ from sudare.dossier.promise_texts import (
     linking_text,
     parameters_text,
     strength_text,
-    towards_in_japanese,
     trust_text,
     unit_in_japanese,
     unit_text,
@@ -88,8 +87,8 @@ def what_it_is(facts: Facts) -> Section:
             Row(
                 Text("paid by", "計上"),
                 Text(
-                    f"account '{card.account}', entry {card.entry} of ledger {card.ledger[:8]}…, entered before any noise was drawn (receipt.json).",
-                    f"口座「{card.account}」、台帳 {card.ledger[:8]}… の記載 {card.entry}。ノイズを生成する前に記載されました（receipt.json）。",
+                    f"account {facts.account.en}, entry {card.entry} of ledger {card.ledger[:8]}…, entered before any noise was drawn (receipt.json).",
+                    f"口座{facts.account.ja}、台帳 {card.ledger[:8]}… の記載 {card.entry}。ノイズを生成する前に記載されました（receipt.json）。",
                 ),
             ),
             Row(Text("signature", "署名"), Text(f"{signed.en}.", f"{signed.ja}。")),
@@ -101,18 +100,18 @@ def what_it_is(facts: Facts) -> Section:
 def contents_text(facts: Facts) -> Text:
     """What the file holds: numbers, and values that were found in the records where there are such."""
     what = facts.card.what
-    if not facts.key_columns:
+    if not facts.card.besides.keys:
         return Text(f"{what}.", f"{translated(what, 'ja')}。")
     return Text(
-        f"{what}; and values of {facts.key_columns} as they stand in the records, of those that enough rows have (chosen privately).",
-        f"{translated(what, 'ja')}。{facts.key_columns} の値のうち、十分な数の行が持つもの（差分プライバシーのもとで選択）も、レコードにあるとおりに含まれます。",
+        f"{what}; and values of {facts.key_columns.en} as they stand in the records, of those that enough rows have (chosen privately).",
+        f"{translated(what, 'ja')}。{facts.key_columns.ja} の値のうち、十分な数の行が持つもの（差分プライバシーのもとで選択）も、レコードにあるとおりに含まれます。",
     )
 
 
 def _computed_from(facts: Facts) -> Text:
     part = facts.slice
     part_en, part_ja = ("", "") if part is None else (f" Of these: {part}.", f"対象：{translated(part, 'ja')}。")
-    return Text(f"the columns {facts.columns.en}.{part_en}", f"{facts.columns.ja}。{part_ja}")
+    return Text(f"the columns {facts.columns.en}.{part_en}", f"列{facts.columns.ja}。{part_ja}")
 
 
 def pyramid_section(facts: Facts) -> Section:
@@ -165,8 +164,8 @@ def iso_section(facts: Facts) -> Section:
             Row(
                 Text("6 Context assessment", "6 コンテキストの評価"),
                 Text(
-                    f"The guarantee holds towards {facts.card.towards}, whatever they know, compute or combine with it: no assumption about recipients, motives or other data is needed for it. Harms and transparency towards those concerned remain to be assessed.",
-                    f"保証は{towards_in_japanese(facts)}に対して、相手が何を知り、計算し、突合しても成り立ちます。受領者、動機、外部データについての仮定は要りません。想定される害と、本人に対する透明性は、別に評価が必要です。",
+                    f"The guarantee holds towards {facts.towards.en}, whatever they know, compute or combine with it: no assumption about recipients, motives or other data is needed for it. Harms and transparency towards those concerned remain to be assessed.",
+                    f"保証は{facts.towards.ja}に対して、相手が何を知り、計算し、突合しても成り立ちます。受領者、動機、外部データについての仮定は要りません。想定される害と、本人に対する透明性は、別に評価が必要です。",
                 ),
             ),
             Row(
@@ -186,8 +185,8 @@ def iso_section(facts: Facts) -> Section:
             Row(
                 Text("9 De-identification governance", "9 非識別化のガバナンス"),
                 Text(
-                    f"Every charge is an entry of a hash-chained ledger under a budget (account '{facts.card.account}'); the receipt shows which one. Roles, review, response to incidents and end of use are for the organisation.",
-                    f"計上はすべて、予算のもとでハッシュ連鎖の台帳に記載されます（口座「{facts.card.account}」）。計上控えがその記載を示します。役割、見直し、事故への対応、利用の終了は、組織が定めます。",
+                    f"Every charge is an entry of a hash-chained ledger under a budget (account {facts.account.en}); the receipt shows which one. Roles, review, response to incidents and end of use are for the organisation.",
+                    f"計上はすべて、予算のもとでハッシュ連鎖の台帳に記載されます（口座{facts.account.ja}）。計上控えがその記載を示します。役割、見直し、事故への対応、利用の終了は、組織が定めます。",
                 ),
             ),
         ],
@@ -286,15 +285,15 @@ def _of_three_records(facts: Facts) -> Text:
 
 def declared_text(facts: Facts) -> Text:
     """What counts as public, as far as the file shows; and what was found in the records."""
-    keys = facts.key_columns
+    keys, has_keys = facts.key_columns, bool(facts.card.besides.keys)
     found_en = (
-        f" The values of {keys} were not declared: they were found in the records, chosen privately, within the promise."
-        if keys
+        f" The values of {keys.en} were not declared: they were found in the records, chosen privately, within the promise."
+        if has_keys
         else ""
     )
     found_ja = (
-        f"{keys} の値は宣言されたものではなく、レコードの中から、この保証の範囲内で（差分プライバシーのもとで）選ばれました。"
-        if keys
+        f"{keys.ja} の値は宣言されたものではなく、レコードの中から、この保証の範囲内で（差分プライバシーのもとで）選ばれました。"
+        if has_keys
         else ""
     )
     return Text(

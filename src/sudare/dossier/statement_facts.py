@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from sudare.dossier.bilingual_sections import Text
 from sudare.dossier.release_product_kinds import PRODUCTS, Kind, audits_of, proofs_of
 from sudare.report.number_formatting import one_in, percent_up, rounded_up, whole
-from sudare.report.privacy_card import Card, Strength, card_strength, columns_text, strength_of, sureness
+from sudare.report.privacy_card import (
+    EVERYONE,
+    Card,
+    Strength,
+    card_strength,
+    columns_text,
+    strength_of,
+    sureness,
+    towards_text,
+)
+from sudare.safe_text import quoted
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,7 @@ class Facts:
     @property
     def is_towards_members(self) -> bool:
         """Whether several members made this together, each adding its own noise."""
-        return self.card.towards != "everyone"
+        return self.card.towards != EVERYONE
 
     @property
     def arithmetic(self) -> str | None:
@@ -116,9 +126,19 @@ class Facts:
         return Text(columns_text(self.card, "en"), columns_text(self.card, "ja"))
 
     @property
-    def key_columns(self) -> str:
+    def key_columns(self) -> Text:
         """The columns of which values were found in the records; empty where there are none."""
-        return ", ".join(self.card.besides.keys)
+        return names_text(self.card.besides.keys)
+
+    @property
+    def account(self) -> Text:
+        """The account that paid."""
+        return names_text([self.card.account])
+
+    @property
+    def towards(self) -> Text:
+        """To whom the promise is made."""
+        return Text(towards_text(self.card, "en"), towards_text(self.card, "ja"))
 
     @property
     def slice(self) -> str | None:
@@ -142,3 +162,8 @@ class Facts:
         if self.linking is None or self.linking.k is None:
             return "100 %"
         return percent_up(1 / self.linking.k)
+
+
+def names_text(names: Sequence[str]) -> Text:
+    """Names from a file, each in quotation marks that it cannot close."""
+    return Text(", ".join(quoted(name, "en") for name in names), "".join(quoted(name, "ja") for name in names))

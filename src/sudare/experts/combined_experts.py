@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
@@ -30,7 +29,7 @@ from sudare.experts.expert_set import (
     task_of,
 )
 from sudare.experts.gibbs_weights import brier_losses, cached_rows, logistic_losses, softmax_losses, squared_losses
-from sudare.linear.targets import checked_labels, checked_numbers
+from sudare.linear.targets import accuracy_of, checked_labels, checked_numbers, r2_of
 from sudare.privacy import Guarantee
 from sudare.privacy.array_checks import checked_matrix
 
@@ -152,8 +151,7 @@ class CombinedExperts(BaseEstimator):
 
     def score(self, X: Any, y: Any) -> float:
         """Accuracy, or R² if the experts are regressors."""
-        metric = r2_score if self.expert_set_.task == "regression" else accuracy_score
-        return float(metric(y, self.predict(X)))
+        return (r2_of if self.expert_set_.task == "regression" else accuracy_of)(y, self.predict(X))
 
     def __sklearn_clone__(self) -> Self:
         """An unfitted copy with the same experts: they are other members' finished work and are never fitted anew."""

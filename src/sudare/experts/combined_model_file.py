@@ -20,7 +20,7 @@ from sudare.experts.combined_experts import CombinedExperts
 from sudare.experts.estimators import AverageExperts, ExponentialWeights, MirrorAveraging, StackedExperts
 from sudare.experts.expert_set import ExpertSet
 from sudare.experts.own_plus_consensus import OwnPlusConsensus
-from sudare.parsing import bounded_bytes, parsed_json
+from sudare.parsing import bounded_bytes, first_bytes, parsed_json
 from sudare.privacy.release import audited
 from sudare.privacy.release_file import parsed, verify_signature
 
@@ -66,16 +66,20 @@ def combined_model_bytes(model: CombinedExperts, releases: Sequence[bytes]) -> b
 def is_combined_model(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins as a combined model does. Raise OSError where it cannot be read."""
     beginning = f'{{"format": "{FORMAT}"'.encode()
-    with open(path, "rb") as file:
-        return file.read(len(beginning)) == beginning
+    return first_bytes(path, len(beginning)) == beginning
 
 
-def read_combined_model(path: str | os.PathLike[str]) -> CombinedExperts:
-    """The fitted combination in a file. Raise DataError where it is none; each expert's signature and content are checked as those of a release are."""
+def read_combined_model(
+    path: str | os.PathLike[str], trusted: Sequence[Ed25519PublicKey] | None = None
+) -> CombinedExperts:
+    """The fitted combination in a file. Raise DataError where it is none; each expert's signature and content are checked as those of a release are.
+
+    With `trusted`, raise ReleaseUntrusted unless one of these keys has signed each expert; without, any key may have.
+    """
     try:
         document = _document(path)
         releases = [base64.b64decode(text, validate=True) for text in document["experts"]]
-        model = combination(document["method"], [_expert(release) for release in releases])
+        model = combination(document["method"], [_expert(release, trusted) for release in releases])
         left_out = set(document["left_out"])
         learned = {name: np.asarray(values) for name, values in document["learned"].items() if name in _ARRAYS}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, binascii.Error):
@@ -97,9 +101,10 @@ def _document(path: str | os.PathLike[str]) -> Any:
     return parsed_json(content, largest_bytes=LARGEST_FILE_BYTES)
 
 
-def _expert(release: bytes) -> Any:
+def _expert(release: bytes, trusted: Sequence[Ed25519PublicKey] | None) -> Any:
     content = parsed(release)
-    verify_signature(content, [Ed25519PublicKey.from_public_bytes(content.public_key)])
+    own = Ed25519PublicKey.from_public_bytes(content.public_key)
+    verify_signature(content, [own] if trusted is None else trusted)
     return audited(content)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 
@@ -27,11 +27,12 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.array_types import Floats
-from sudare.errors import DataError, InvalidParameter
+from sudare.errors import DataError, InvalidParameter, SudareError
 from sudare.experts.gibbs_weights import cached_rows
 from sudare.frames.sources import in_memory
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.privacy import Guarantee, Release
+from sudare.privacy.array_checks import as_numbers
 from sudare.schema import Schema, Table, as_table, encode
 
 Combine = Literal["scores", "probabilities", "votes"]
@@ -216,7 +217,7 @@ class ExpertSet:
         """Rows as the numbers that the experts' coefficients belong to: encoded by the experts' schema where they have one."""
         model = self.models[0]
         if getattr(model, "schema_digest_", None) is None:
-            return np.asarray(rows, dtype=np.float64)
+            return as_numbers(rows, "X")
         return encode(model.declared_, rows, getattr(model, "used_encoding", model.encoding)).matrix
 
     def _multiply_into(self, block: Floats, rows: Floats) -> None:
@@ -228,7 +229,21 @@ class ExpertSet:
         answers = self.by_class(block)
         ask = self._probabilities if self._gives_probabilities(asked) else self._scores
         for place, model in enumerate(self.models):
-            answers[:, place] = ask(place, model, rows).reshape(-1, self.outputs)
+            answers[:, place] = self._answered(ask, place, model, rows).reshape(-1, self.outputs)
+
+    def _answered(self, ask: Callable[[int, Any, Any], Floats], place: int, model: Any, rows: Any) -> Floats:
+        """What an expert answers. Raise DataError where it fails: messages of models that are not ours may quote a value."""
+        try:
+            return ask(place, model, rows)
+        except SudareError:
+            raise
+        except (TypeError, ValueError, OverflowError):
+            # Raised below and not here, where the original would stay in the chain of causes.
+            pass
+        raise DataError(
+            f"Expert {self.numbers[place]} cannot answer about these rows.",
+            "Give rows as it was fitted to: the same columns, with values of the same types.",
+        )
 
     def _scores(self, place: int, model: Any, rows: Any) -> Floats:
         """Predictions of numbers; or scores: log-odds, or logarithms of several probabilities, where an expert gives probabilities only."""

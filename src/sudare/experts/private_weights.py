@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,12 +24,14 @@ from sudare.experts.expert_set import ExpertSet, Interval, Task, frame_of, row_c
 from sudare.experts.gibbs_weights import brier_losses, gibbs_residual
 from sudare.linear.rows import norm_bounded_columns
 from sudare.linear.targets import (
+    accuracy_of,
     check_lengths,
     checked_classes,
     checked_numbers,
     checked_target_bounds,
     class_codes,
     missing_y,
+    r2_of,
 )
 from sudare.parameter_checks import Numbers
 from sudare.privacy import Release
@@ -161,7 +162,7 @@ class PrivateExponentialWeights(PrivateEstimator):
     def _check_chargeable(self) -> None:
         if not all(map(is_loaded, self.experts or ())):
             raise InvalidParameter(
-                "An expert is not a release that was loaded from a file: what is drawn among models that are not public would tell about them. Nothing was charged.",
+                "An expert is not a release that was loaded from a file and not changed since: what is drawn among models that are not public would tell about them. Nothing was charged.",
                 "Give releases from Release.load(…), your own ones too; or leave account out.",
             )
         super()._check_chargeable()
@@ -273,7 +274,7 @@ class PrivateExponentialWeights(PrivateEstimator):
     def score(self, X: Any, y: Any) -> float:
         """Accuracy, or R² if the experts are regressors. Exact: for the owner only."""
         predicted = self.predict(X)
-        return float(accuracy_score(y, predicted) if _classifies(self) else r2_score(y, predicted))
+        return accuracy_of(y, predicted) if _classifies(self) else r2_of(y, predicted)
 
     __sklearn_clone__ = CombinedExperts.__sklearn_clone__
 

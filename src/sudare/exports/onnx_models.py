@@ -6,6 +6,7 @@ import json
 from typing import Any, Final
 
 import numpy as np
+from scipy.special import logit
 
 from sudare.dossier.released_numbers import layers_of
 from sudare.errors import NotReleasable
@@ -83,11 +84,17 @@ def _number(graph: Graph, scores: str, model: Any, is_network: bool) -> list[Any
 
 def _classes(graph: Graph, scores: str, model: Any, is_network: bool) -> list[Any]:
     classes, info, element = model.classes_, graph.onnx.helper.make_tensor_value_info, graph.onnx.TensorProto
+    # Classes that are likelier than usual, where the model answers these.
+    rates = model.base_rates_ if getattr(model, "decision", "") == "balanced" else np.full(len(classes), 0.5)
     if not is_network and len(classes) == 2:
-        above = graph.node("Greater", scores, graph.constant(np.float64(0)))
+        above = graph.node("Greater", scores, graph.constant(np.float64(logit(rates[1]))))
         code = graph.node("Squeeze", graph.node("Cast", above, to=element.INT64), graph.constant(np.array([1])))
     else:
-        code = graph.node("ArgMax", scores, axis=1, keepdims=0)
+        compared = scores
+        if np.ptp(rates):
+            # In the order of probabilities over base rates, because the sum that divides them is the same for all classes of a row.
+            compared = graph.node("Div", graph.node("Sigmoid", scores), graph.constant(rates))
+        code = graph.node("ArgMax", compared, axis=1, keepdims=0)
     is_text = classes.dtype.kind in "UO"
     labels = graph.constant(classes if is_text else classes.astype(np.int64))
     graph.node("Gather", labels, code, name="prediction")

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
+    from sudare.frames.csv_dialects import CsvFile
+    from sudare.frames.databases import SqlSource
     from sudare.frames.person_joins import PersonJoin
     from sudare.frames.person_rows import kept_persons
     from sudare.frames.row_reader import checked_rows
@@ -15,6 +17,8 @@ else:
     __getattr__, __dir__ = opened_on_use(
         __name__,
         {
+            "csv_dialects": "CsvFile",
+            "databases": "SqlSource",
             "person_joins": "PersonJoin",
             "person_rows": "kept_persons",
             "row_reader": "checked_rows",
@@ -25,9 +29,11 @@ else:
     )
 
 __all__ = [
+    "CsvFile",
     "PersonJoin",
     "Rows",
     "Slice",
+    "SqlSource",
     "batches",
     "checked_rows",
     "column_types",

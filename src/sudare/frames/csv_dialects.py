@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Final
 
 from sudare.errors import InvalidParameter, SourceUnreadable
@@ -66,6 +67,9 @@ class CsvFile(os.PathLike[str]):
     tidy: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.path, str):
+            # Asked once: what it answers later does not count.
+            object.__setattr__(self, "path", Path(os.fspath(self.path)))
         if self.encoding is not None:
             checked_encoding(self.encoding)
         if self.separator not in (None, *SEPARATORS):
@@ -143,13 +147,13 @@ def dialect_of(file: DataFile, said: CsvFile, expected: Collection[str]) -> CsvD
     if separator is None:
         raise SourceUnreadable(
             f"What separates the columns of {os.fspath(file)!r} does not show: its first line has more than one usual mark.",
-            'Say which it is: --csv "separator=;", or CsvFile(path, separator=";") in Python.',
+            'Say which it is: --csv "separator=;", or sudare.frames.CsvFile(path, separator=";") in Python.',
         )
     point = said.decimal or OTHER_MARK.get(said.thousands or "") or detected_decimal_point(text, separator)
     if point is None:
         raise SourceUnreadable(
             f"The decimal mark of {os.fspath(file)!r} does not show: commas stand in some numbers as a decimal mark, and points or marks between thousands in others.",
-            'Say which it is: --csv decimal=, or --csv thousands=, (CsvFile(path, decimal=",") in Python).',
+            'Say which it is: --csv decimal=, or --csv thousands=, (sudare.frames.CsvFile(path, decimal=",") in Python).',
         )
     return CsvDialect(encoding, separator, point, said.thousands, said.tidy)
 
@@ -169,7 +173,7 @@ def detected_encoding(beginning: bytes, file: DataFile) -> str:
     raise SourceUnreadable(
         f"The encoding of {os.fspath(file)!r} does not show for certain: it is not UTF-8{f', and may be {could_be}' if likely else ''}. "
         "One record could change what it seems to be, so it is not guessed.",
-        f'Say which it is: --encoding {proposed} for example, CsvFile(path, encoding="{proposed}") in Python, or encoding = "{proposed}" '
+        f'Say which it is: --encoding {proposed} for example, sudare.frames.CsvFile(path, encoding="{proposed}") in Python, or encoding = "{proposed}" '
         "under [data] in member.toml.",
     )
 
@@ -257,13 +261,16 @@ def why_no_number(cells: Collection[str]) -> tuple[str, str] | None:
     for cell in cells:
         bare = cell.strip()
         if not cell.isascii() and re.fullmatch(r"[-+]?[0-9.]+", bare):
-            return "with blanks around them", "Say so: --csv tidy=yes, or CsvFile(path, tidy=True) in Python."
+            return (
+                "with blanks around them",
+                "Say so: --csv tidy=yes, or sudare.frames.CsvFile(path, tidy=True) in Python.",
+            )
         if re.fullmatch(r"[-+]?\d{1,3}([,' \u00a0\u202f]\d{3})+([.,]\d+)?", bare):
             mark = next(one for one in bare if not one.isdigit() and one not in "-+")
             named = mark if mark in THOUSANDS_MARKS else " "
             return (
                 "with marks between thousands",
-                f'Say so: --csv "thousands={named}", or CsvFile(path, thousands="{named}") in Python.',
+                f'Say so: --csv "thousands={named}", or sudare.frames.CsvFile(path, thousands="{named}") in Python.',
             )
         if _DATE.match(bare):
             return (
@@ -273,10 +280,13 @@ def why_no_number(cells: Collection[str]) -> tuple[str, str] | None:
         if any(one.isdigit() and not one.isascii() for one in bare):
             return (
                 "with full-width or other figures than 0 to 9",
-                "Say so: --csv tidy=yes, or CsvFile(path, tidy=True) in Python.",
+                "Say so: --csv tidy=yes, or sudare.frames.CsvFile(path, tidy=True) in Python.",
             )
         if re.fullmatch(r"[-+]?\d+,\d+", bare):
-            return "with a decimal comma", 'Say so: --csv decimal=, or CsvFile(path, decimal=",") in Python.'
+            return (
+                "with a decimal comma",
+                'Say so: --csv decimal=, or sudare.frames.CsvFile(path, decimal=",") in Python.',
+            )
         if re.fullmatch(r"[-+]?[¥$€£￥]?\s*[\d.,]+\s*[¥$€£￥%％円年歳]?", bare) and not re.fullmatch(
             r"[-+]?[\d.]+", bare
         ):

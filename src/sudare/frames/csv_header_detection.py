@@ -45,7 +45,7 @@ def refuse_doubtful_header(
     if reason is not None:
         raise DataError(
             f"The first line of {os.fspath(file)!r} may be a record and not the names of the columns: {reason}.",
-            "If it is a record, say so: --no-header, CsvFile(path, has_header=False) in Python, or has_header = false under [data] in "
+            "If it is a record, say so: --no-header, sudare.frames.CsvFile(path, has_header=False) in Python, or has_header = false under [data] in "
             "member.toml; the columns are then called column_1, column_2, … If it names the columns: --header, or has_header = true. "
             "Parquet files keep names apart from values.",
         )

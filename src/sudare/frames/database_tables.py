@@ -15,7 +15,7 @@ import sqlalchemy
 from sudare.errors import SourceUnreadable
 from sudare.frames.databases import SqlSource, opened_for_reading, reading, refuse_writing
 from sudare.frames.lazy_frames import duckdb_batches, quoted_names
-from sudare.frames.record_source import Origin, RecordSource, arrow_batches, quietly
+from sudare.frames.record_source import Origin, RecordSource, arrow_batches, known_source, quietly
 from sudare.frames.wanted_columns import selected, wanted_columns
 from sudare.optional_packages import optional_package
 from sudare.schema import Schema
@@ -25,6 +25,7 @@ DEFAULT_SCHEMAS = {"postgresql": "public"}
 _UNUSED_NAME: Final = "sudare_given"
 
 
+@known_source
 @dataclass(frozen=True, eq=False, repr=False)
 class DatabaseTable(RecordSource):
     """A table or query of a database, which gives its rows in any order it likes."""

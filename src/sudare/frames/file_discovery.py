@@ -82,7 +82,14 @@ def files_at(path: str | os.PathLike[str]) -> list[DataFile]:
         found = sorted(Path(name) for name in glob.glob(os.fspath(path)))
     if not found and is_address(str(place).replace(":/", "://", 1)):
         raise SourceUnreadable(
-            "An address was given as a path.", "Give it as text; or a database as SqlSource(address, query)."
+            "An address was given as a path.",
+            "Give it as text; or a database as sudare.frames.SqlSource(address, query).",
+        )
+    # Opening a pipe would wait until somebody writes to it, and what it gave could not be read again.
+    if any(file.exists() and not file.is_file() for file in found):
+        raise SourceUnreadable(
+            f"What is at {os.fspath(path)!r} is not a file.",
+            "Give the path of a table; write what a pipe gives to one.",
         )
     return _known(list(found), os.fspath(path))
 
@@ -126,7 +133,7 @@ def _known(found: list[DataFile], shown: str) -> list[DataFile]:
     if not all(file.name.lower().endswith(PARQUET_ENDINGS + CSV_ENDINGS) for file in found):
         raise SourceUnreadable(
             f"{shown!r} is not a Parquet or CSV file by its name.",
-            f"Known are {', '.join(PARQUET_ENDINGS + CSV_ENDINGS)}; databases are read with SqlSource(address, query).",
+            f"Known are {', '.join(PARQUET_ENDINGS + CSV_ENDINGS)}; databases are read with sudare.frames.SqlSource(address, query).",
         )
     return found
 

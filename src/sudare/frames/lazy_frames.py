@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from sudare.errors import SourceUnreadable
-from sudare.frames.record_source import RecordSource, arrow_batches, cannot_read, named_types, quietly
+from sudare.frames.record_source import RecordSource, arrow_batches, cannot_read, known_source, named_types, quietly
 from sudare.schema import Schema
 from sudare.schema.table_from_any_frame import Table, as_table, attempt
 
@@ -53,6 +53,7 @@ class _LazyFrame(RecordSource):
         """These columns in batches."""
 
 
+@known_source
 class PolarsLazyFrame(_LazyFrame):
     """Rows that polars computes."""
 
@@ -79,6 +80,7 @@ class PolarsLazyFrame(_LazyFrame):
         return (part.to_arrow() for part in parts)
 
 
+@known_source
 class DuckDBRelation(_LazyFrame):
     """Rows that DuckDB computes."""
 
@@ -114,6 +116,7 @@ def _arrow_reader(relation: Any, batch_rows: int) -> Any:
     return read(batch_rows)
 
 
+@known_source
 class DaskFrame(_LazyFrame):
     """Rows that Dask computes, a partition at a time."""
 

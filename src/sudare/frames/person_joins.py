@@ -20,6 +20,7 @@ from sudare.frames.derived_sources import DerivedSource, origins_of
 from sudare.frames.keyed_tags import TagKeys, Words, tags_in_place, with_tags
 from sudare.frames.person_buckets import begins_group, bucket_order, first_bits
 from sudare.frames.person_rows import PersonRows, new_key, tags_in
+from sudare.frames.record_source import known_source
 from sudare.frames.row_spool import TableSpool
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, column_types
 from sudare.frames.wanted_columns import pieces, selected
@@ -32,6 +33,7 @@ CHUNK_ROWS: Final = 2**18
 Places = list[list[int]]
 
 
+@known_source
 class PersonJoin(DerivedSource):
     """Rows of `left` with the rows of `right` of the same person, as a source for every learner that protects persons.
 
@@ -48,7 +50,7 @@ class PersonJoin(DerivedSource):
     def __init__(
         self, left: Any, right: Any, schema: Schema, most_rows: tuple[int, int], *, key: bytes | None = None
     ) -> None:
-        if not isinstance(schema, Schema) or schema.person is None:
+        if type(schema) is not Schema or schema.person is None:
             raise SchemaError("A join on persons needs a schema that declares the person.", "Add a section [person].")
         bounds = [each for each in most_rows if type(each) is int and each >= 1] if type(most_rows) is tuple else []
         if len(bounds) != 2:

@@ -31,6 +31,7 @@ from sudare.frames.keyed_tags import (
     with_tags,
 )
 from sudare.frames.person_buckets import PersonCounts, RowChoice, sequence_check
+from sudare.frames.record_source import known_source
 from sudare.frames.row_spool import TableSpool
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, column_types, in_memory, is_in_memory, row_count
 from sudare.frames.sources import source as source_of
@@ -159,6 +160,7 @@ class PersonRows:
         return row_tags(persons, words, self.keys.rows)
 
 
+@known_source
 @dataclass(eq=False, repr=False)
 class KeptRows(DerivedSource):
     """A source without the rows that were cut, as packed bits say. Raise DataError where its rows are others than those that were chosen from."""
@@ -208,6 +210,7 @@ class KeptRows(DerivedSource):
             raise changed()
 
 
+@known_source
 @dataclass(eq=False, repr=False)
 class WaitingTables(DerivedSource):
     """Tables that came once, without the names of persons, which are replaced by their tags."""

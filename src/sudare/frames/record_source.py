@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import os
+import pathlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from sudare.errors import SourceUnreadable, SudareError
+from sudare.errors import InvalidParameter, SourceUnreadable, SudareError
+from sudare.frames.csv_dialects import CsvFile
 from sudare.frames.databases import SqlSource
 from sudare.frames.table_addresses import ObjectAddress
 from sudare.frames.wanted_columns import pieces, wanted_columns
@@ -65,6 +70,46 @@ class RecordSource(ABC):
     def state(self) -> Any:
         """What is another thing when the records were changed, as far as that shows without reading them."""
         return None
+
+
+_Kind = TypeVar("_Kind", bound=type)
+# The classes whose objects are taken as what they say of themselves: exactly these, and none that is derived from them.
+_KNOWN: Final[set[type]] = {
+    *(SqlSource, CsvFile, os.DirEntry, pathlib.Path, pathlib.PosixPath, pathlib.WindowsPath),
+    *(pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath),
+}
+
+
+def known_source(kind: _Kind) -> _Kind:
+    """Take objects of a class of this package as sources."""
+    _KNOWN.add(kind)
+    return kind
+
+
+def checked_kind(data: object) -> object:
+    """What was given as a source. Raise InvalidParameter for an object of somebody's own class, or with methods of its own: what is charged depends on where records are, which of them
+    are read and how many rows a person has, and such a class may say one thing to the account and read another.
+    """
+    if type(data) is not str and isinstance(data, str):
+        return str.__str__(data)
+    if not isinstance(data, RecordSource | SqlSource | os.PathLike):
+        return data
+    kind = type(data)
+    replaced = [name for name in getattr(data, "__dict__", {}) if _is_method(inspect.getattr_static(kind, name, None))]
+    if kind not in _KNOWN or replaced:
+        raise InvalidParameter(
+            f"An object of class {kind.__name__} is no source of records: the class was written elsewhere, or methods of the object were replaced, and nobody could tell which records it reads. "
+            "Nothing was charged.",
+            "Give a path as text or as a Path, an address, a table, or an iterator of tables.",
+        )
+    return data
+
+
+def _is_method(attribute: object) -> bool:
+    """Whether an attribute of a class is one of its methods or properties; a value that is computed once and kept in the object is none."""
+    return not isinstance(attribute, cached_property) and (
+        inspect.isroutine(attribute) or isinstance(attribute, property)
+    )
 
 
 def arrow_batches(

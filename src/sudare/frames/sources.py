@@ -25,7 +25,7 @@ from sudare.frames.database_tables import DatabaseTable
 from sudare.frames.databases import SqlSource
 from sudare.frames.file_discovery import DELTA_LOG, PARQUET_ENDINGS, file_system
 from sudare.frames.lazy_frames import DaskFrame, DuckDBRelation, PolarsLazyFrame
-from sudare.frames.record_source import Origin, RecordSource
+from sudare.frames.record_source import Origin, RecordSource, checked_kind, known_source
 from sudare.frames.stored_files import StoredFiles
 from sudare.frames.table_addresses import STORES, ObjectAddress, TableAddress, is_text, parsed
 from sudare.frames.table_formats import (
@@ -64,8 +64,10 @@ def source(data: object, *, filesystem: object = None) -> RecordSource:
     such a table; or the address of a database, a blank, and a table or query in it ("sqlite:///clinic.db visits"). Beside texts:
     a Path, a CsvFile, a Slice of a file, a SqlSource; a Dataset of pyarrow, a DeltaTable, a table of pyiceberg; a lazy frame of polars, a relation of DuckDB, a
     dataframe of Dask; any table that `as_table` takes; and an iterator of such tables, which can be read only once.
-    `filesystem` is one of pyarrow.fs or fsspec, for a path in it. Nothing is read here but lists of files.
+    `filesystem` is one of pyarrow.fs or fsspec, for a path in it. Nothing is read here but lists of files. Raise InvalidParameter for an object of somebody's own class that is
+    derived from one of these.
     """
+    data = checked_kind(data)
     if isinstance(data, RecordSource):
         return data
     if filesystem is not None:
@@ -218,6 +220,7 @@ def steadied(source: Any, schema: Schema | None = None) -> Any:
     return source if _opened(source).is_steady else in_memory(source, schema)
 
 
+@known_source
 @dataclass(frozen=True, eq=False, repr=False)
 class HeldTable(RecordSource):
     """A table in memory: a frame, a dictionary of columns, an array. It may have been read from somewhere."""
@@ -244,6 +247,7 @@ class HeldTable(RecordSource):
         return as_table(self.table).__arrow_c_stream__(requested_schema)
 
 
+@known_source
 class PassingTables(RecordSource):
     """Tables that come once."""
 

@@ -14,7 +14,7 @@ from sudare.errors import DataError
 from sudare.frames.csv_dialects import CsvFile
 from sudare.frames.csv_files import csv_batches, csv_types, unreadable_csv
 from sudare.frames.file_discovery import DataFile, files_at, is_parquet, objects_at, opened_bytes, state_of
-from sudare.frames.record_source import Origin, RecordSource, arrow_batches, named_types, quietly
+from sudare.frames.record_source import Origin, RecordSource, arrow_batches, known_source, named_types, quietly
 from sudare.frames.table_addresses import ObjectAddress
 from sudare.frames.wanted_columns import unreadable
 from sudare.schema import Schema
@@ -23,6 +23,7 @@ from sudare.schema.table_from_any_frame import Table, attempt
 PARQUET_BUFFER_BYTES = 2**16
 
 
+@known_source
 class StoredFiles(RecordSource):
     """Parquet and CSV files at a path, in a folder or by a pattern, on this machine or in an object store."""
 

@@ -127,7 +127,7 @@ def _database(text: str) -> SqlSource:
     if not query.strip():
         raise SourceUnreadable(
             "The address of a database names no table.",
-            'Write the table or query after a blank: "sqlite:///clinic.db visits"; or give SqlSource(address, query).',
+            'Write the table or query after a blank: "sqlite:///clinic.db visits"; or give sudare.frames.SqlSource(address, query).',
         )
     return SqlSource(address, query.strip())
 

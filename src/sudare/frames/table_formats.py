@@ -16,13 +16,23 @@ import pyarrow.fs
 from sudare.errors import SourceUnreadable
 from sudare.frames.csv_files import declared_types
 from sudare.frames.file_discovery import PARQUET_ENDINGS, StoredObject, asked_of_store, opened_store, state_of
-from sudare.frames.record_source import FileList, Origin, RecordSource, arrow_batches, cannot_read, named_types, quietly
+from sudare.frames.record_source import (
+    FileList,
+    Origin,
+    RecordSource,
+    arrow_batches,
+    cannot_read,
+    known_source,
+    named_types,
+    quietly,
+)
 from sudare.frames.table_addresses import STORES, ObjectAddress, TableAddress, parsed
 from sudare.optional_packages import optional_package
 from sudare.schema import Schema
 from sudare.schema.table_from_any_frame import Table, attempt
 
 
+@known_source
 class DatasetSource(RecordSource):
     """A Dataset of pyarrow: its fragments in their order. One that is not made of files may come in another order every time."""
 
@@ -237,6 +247,7 @@ def _delta_options(address: ObjectAddress) -> dict[str, str]:
 # Iceberg
 
 
+@known_source
 class IcebergSource(RecordSource):
     """An Iceberg table as it is in the snapshot it was opened in: its files one after another, in the order of their names."""
 

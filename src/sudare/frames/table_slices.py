@@ -25,7 +25,7 @@ from sudare.errors import InvalidParameter, SourceUnreadable
 from sudare.frames.csv_dialects import described
 from sudare.frames.database_tables import DatabaseTable, is_stored_in_duckdb, is_stored_in_sqlite
 from sudare.frames.databases import SqlSource, opened_for_reading, reading
-from sudare.frames.record_source import Origin, RecordSource
+from sudare.frames.record_source import Origin, RecordSource, known_source
 from sudare.frames.sources import source
 from sudare.frames.stored_files import StoredFiles
 from sudare.frames.table_formats import DatasetSource
@@ -40,6 +40,7 @@ _CHUNK_BYTES: Final = 2**20
 _LOGS: Final = {"sqlite": ("-wal", "-journal"), "duckdb": (".wal",)}
 
 
+@known_source
 @dataclass(frozen=True, eq=False)
 class Slice(RecordSource):
     """The rows of a table in files in which each of these columns holds its value; the columns are categories of the schema.
@@ -65,6 +66,8 @@ class Slice(RecordSource):
                 "Give the path of files, or the address and name of such a table. Tables and relations in memory, queries, other databases and "
                 "object stores have no slices.",
             )
+        if type(self.schema) is not Schema:
+            raise InvalidParameter("schema must be a Schema.", "Load one with Schema.load(…).")
         if not isinstance(self.where, Mapping) or not self.where:
             raise InvalidParameter(
                 "A slice names at least one column and its value.", 'Use for example {"month": "2026-01"}.'

@@ -193,15 +193,19 @@ class CustomDraws:
         mu = min(gaussian_mu_within(self.epsilon, self.delta), one * math.sqrt(self.draws) * (1 + 1e-12))
         return Cost(exact(self.epsilon), exact(self.delta), mu, Fraction(rounded_up(distance)))
 
-    @property
-    def wasserstein_distance(self) -> float:
-        """Of Langevin's last point from the posterior, at most; zero for other samplers."""
+    def wasserstein_distance(self, slope: Floats) -> float:
+        """Of Langevin's last point from the posterior, at most; zero for other samplers. `slope` is the gradient of the summed loss at zero.
+
+        Infinite where that is longer than n·L: gradients that only differ by 2L at most may be of any length, and the mode anywhere.
+        """
         if self.chosen_sampler != "langevin":
             return 0.0
+        # A part in 10⁹ for the rounding of a sum.
+        longest = self.rows * self.lipschitz * (1 + 1e-9)
+        if not float(np.linalg.norm(slope)) <= longest:
+            return math.inf
         own = np.asarray(self.effective_prior.gradient(np.zeros(self.dimension)), dtype=np.float64)
-        return self.langevin_plan.wasserstein_distance(
-            self.inverse_temperature * self.rows * self.lipschitz + float(np.linalg.norm(own))
-        )
+        return self.langevin_plan.wasserstein_distance(self.inverse_temperature * longest + float(np.linalg.norm(own)))
 
     @property
     def noise_scale(self) -> float:

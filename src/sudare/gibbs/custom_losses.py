@@ -53,7 +53,7 @@ _CANDIDATE_BITS: Final = 40
 class GibbsPosterior(PrivateEstimator):
     """(ε, δ)-DP draws from the Gibbs posterior of a loss of your own, ε-DP with delta = 0, replace-one rows. Proofs: proofs/gibbs.md, proofs/smooth_samplers.md.
 
-    The promise rests on what you declare. With delta > 0: that the gradients of any two records' losses differ by at most 2·lipschitz, and that each loss is convex. With
+    The promise rests on what you declare. With delta > 0: that the gradients of any two records' losses differ by at most 2·lipschitz (they do where none is longer than lipschitz), and that each loss is convex. With
     delta = 0 and `candidates`: nothing but that a row's loss depends on no other row; losses outside of `loss_range` are clipped. With delta = 0 and a radius: that losses are
     convex and lie within `loss_range` for all θ within `radius`. Where a loss is seen not to be as declared the fit stops after the charge, and that tells something about
     the records: clip inside of your loss what rows could do to it, or take candidates. Arrays only.
@@ -73,7 +73,8 @@ class GibbsPosterior(PrivateEstimator):
     norm_bound : public bound on the Euclidean norm of a row; longer rows are scaled down to it.
     target_bounds : public bounds that y is clipped to; None if the loss takes no y.
     regularization : Λ of mean loss + (Λ/2)‖θ‖², where there is no prior: exp(−β(nΛ/2)‖θ‖²) takes its place. 0 only with delta = 0 and a radius.
-    prior : NormalPrior, LogConcavePrior, or anything with their names: strongly log-concave unless delta = 0. β does not change it.
+    prior : NormalPrior, LogConcavePrior, or anything with their names: strongly log-concave unless delta = 0. β does not change it. It must be public:
+        fixed before the records were seen.
     radius : θ lies within this distance of zero; None for everywhere.
     loss_range : (low, high), between which losses lie for all θ within `radius`; with `candidates` they are clipped to it.
     beta : β; None for the largest that epsilon and delta allow. One that is larger is refused; a smaller one is charged for what it is with
@@ -88,12 +89,13 @@ class GibbsPosterior(PrivateEstimator):
     ----------
     parameters_ : the mean of the draws, on the grid.
     sampler_ : the sampler that was used: a function of public facts.
-    wasserstein_distance_ : with "langevin", a bound on W₂ between draw and posterior, in units of the largest deviation, infinite with `radius`; else 0.
+    wasserstein_distance_ : with "langevin", a bound on W₂ between draw and posterior, in units of the largest deviation; infinite with `radius`, and where the mean
+        gradient at zero is longer than lipschitz, which tells about the records: it stays with the owner. Else 0.
     draws_, inverse_temperature_, total_variation_, penalty_, grid_, noise_scale_, acceptance_, guarantee_, receipt_ : as in GibbsLogisticRegression.
     """
 
-    # How many proposals were needed tells about the records.
-    for_the_owner = (*PrivateEstimator.for_the_owner, "acceptance_")
+    # How many proposals were needed tells about the records, and so does how long their gradient is.
+    for_the_owner = (*PrivateEstimator.for_the_owner, "acceptance_", "wasserstein_distance_")
     bounds = None
     schema = None
 
@@ -173,9 +175,9 @@ class GibbsPosterior(PrivateEstimator):
             sampled = method.sampled(lambda point: _losses(loss, point, records), candidates, passage.noise)
         else:
             loss, gradient = self._functions()
-            _check_functions(loss, gradient, method.dimension, records)
+            slope = _checked_slope(loss, gradient, method.dimension, records)
             passage = self._enter(plan)
-            self.sampler_, self.wasserstein_distance_ = method.chosen_sampler, method.wasserstein_distance
+            self.sampler_, self.wasserstein_distance_ = method.chosen_sampler, method.wasserstein_distance(slope)
             self.grid_, self.penalty_ = method.grid, method.penalty
             sampled = method.sampled(
                 lambda point: _losses(loss, point, records),
@@ -304,14 +306,15 @@ def _losses(loss: Function, point: Floats, records: tuple[Floats, ...]) -> Float
     return losses
 
 
-def _check_functions(loss: Function, gradient: Function, dimension: int, records: tuple[Floats, ...]) -> None:
-    """Raise unless loss and gradient give numbers of the right shapes at zero: what is wrong with them is told before a charge."""
+def _checked_slope(loss: Function, gradient: Function, dimension: int, records: tuple[Floats, ...]) -> Floats:
+    """The gradient of the summed loss at zero. Raise unless loss and gradient give numbers of the right shapes at zero: what is wrong with them is told before a charge."""
     origin = np.zeros(dimension)
     losses, slope = _losses(loss, origin, records), np.asarray(gradient(origin, *records), dtype=np.float64)
     if slope.shape != (dimension,):
         raise InvalidParameter("gradient must give one number a parameter.", "Return the gradient of the summed loss.")
     if not (np.all(np.isfinite(losses)) and np.all(np.isfinite(slope))):
         raise DataError("The loss or its gradient is not a number at zero.", "Check loss and gradient.")
+    return slope
 
 
 def _by_jax(loss: Function) -> tuple[Function, Function]:

@@ -18,7 +18,7 @@ from flint import arb
 from sudare.array_types import Floats, Integers
 from sudare.errors import DataError
 from sudare.gibbs.lazy_uniforms import log_uniforms
-from sudare.gibbs.potentials import Potential, envelope_at, isotropic_envelope
+from sudare.gibbs.potentials import Potential, RefusedProposals, envelope_at, isotropic_envelope
 from sudare.gibbs.rejection_decisions import chosen, chosen_exactly, decided_with_enough_bits, is_less
 from sudare.privacy.column_sums import exact_sums, fixed_point_step
 from sudare.privacy.noise import NoiseSource
@@ -81,7 +81,8 @@ def grid_draws(
 ) -> tuple[Floats, float]:
     """Independent draws among the multiples of `grid` in the ball, and the share of accepted proposals.
 
-    Raise DataError where the law is seen above the envelope that its declared convexity gives.
+    Raise DataError where the law is seen above the envelope that its declared convexity gives, or where proposals are refused without end and it
+    bends more than declared.
     """
     first = isotropic_envelope(potential)
     centre = np.rint(first.centre / grid).astype(np.int64)
@@ -92,11 +93,15 @@ def grid_draws(
         law, centre, grid, scale, bound.log_constant + law.evaluation_cost, potential.curvature.radius
     )
     accepted: list[Floats] = []
+    refused = RefusedProposals(potential, bound)
     made = 0
     while len(accepted) < draws or made < least_proposals:
         place = source.gaussian(centre, scale)
         if proposals.is_accepted(place, source):
             accepted.append(_point(place, grid))
+            refused.accepted()
+        else:
+            refused.refused(_point(place, grid))
         made += 1
     return np.array(accepted[:draws]), len(accepted) / made
 

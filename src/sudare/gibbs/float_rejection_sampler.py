@@ -10,7 +10,7 @@ import numpy as np
 from sudare.array_types import Floats
 from sudare.errors import DataError, NotSolved
 from sudare.gibbs.lazy_uniforms import log_uniforms, normals
-from sudare.gibbs.potentials import LARGEST_GRADIENT_COST, Potential, isotropic_envelope
+from sudare.gibbs.potentials import LARGEST_GRADIENT_COST, Potential, RefusedProposals, isotropic_envelope
 from sudare.privacy.noise import NoiseSource
 
 MOST_PROPOSALS: Final = 100_000
@@ -32,6 +32,7 @@ def rejection_draws(
     lowest = potential.value(bound.centre)
     deviation = 1 / math.sqrt(bound.precision)
     accepted: list[Floats] = []
+    refused = RefusedProposals(potential, bound)
     made, width = 0, known.dimension + known.dimension % 2
     most = math.inf if known.smoothness is not None else MOST_PROPOSALS * draws
     while made < most and (len(accepted) < draws or made < least_proposals):
@@ -41,12 +42,17 @@ def rejection_draws(
         for normal, limit in zip(noise, log_uniforms(words[:, 0])[0], strict=True):
             point = bound.centre + deviation * normal
             made += 1
+            before = len(accepted)
             if known.radius is None or point @ point <= known.radius**2:
                 rise = potential.value(point) - lowest
                 log_ratio = -rise + 0.5 * float(normal @ normal) - bound.log_constant
                 check_log_ratio(log_ratio, rise)
                 if limit < log_ratio:
                     accepted.append(point)
+            if len(accepted) == before:
+                refused.refused(point)
+            else:
+                refused.accepted()
             if len(accepted) >= draws and made >= least_proposals:
                 break
     if len(accepted) < draws:

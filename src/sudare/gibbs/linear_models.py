@@ -154,6 +154,9 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
     method: ClassVar[str] = "auto"  # type: ignore[misc]
     sampling_rate: ClassVar[float | None] = None  # type: ignore[misc]
     cluster: ClassVar[Any] = None  # type: ignore[misc]
+    decision: ClassVar[Literal["likeliest"]] = "likeliest"  # type: ignore[misc]
+    extra_parameters = GibbsLinearModel.extra_parameters  # type: ignore[assignment]
+    later_parameters = ()  # type: ignore[assignment]
 
     def _mechanism(self, facts: Facts) -> LogisticDraws:
         epsilon, delta, draws = float(self.epsilon), float(self.delta), int(self.draws)

@@ -27,6 +27,9 @@ _ACCELERATED_STEPS: Final = 300
 _BISECTIONS: Final = 60
 _LEAST_BISECTIONS: Final = 6
 _SLACK: Final = 0.125
+# Proposals that are refused in a row before it is asked whether U is as smooth as declared, times the least acceptance; and rounding of values, relative.
+_PATIENCE: Final = 20.0
+_VALUE_ROUNDING: Final = 1e-6
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,51 @@ def envelope_at(potential: Potential, centre: Floats, tilt: float) -> IsotropicE
         square = float(centre @ centre)
         room = tilt / 2 * (known.radius**2 - square) + 1e-12 * tilt * (known.radius**2 + square)
     return IsotropicEnvelope(centre, (known.convexity + tilt) * (1 - SHARE), cost + room, cost, tilt)
+
+
+class RefusedProposals:
+    """Counts proposals around a centre that are refused in a row, and ends what a U that is not as declared would let go on for ever.
+
+    After 20 over the least acceptance that the declared curvature gives, U is asked at each point: DataError is raised where it shows that U bends
+    more than declared, or where no mode was found, as one of a smooth U would be. Nothing ends, however long it takes, where U is as declared.
+    """
+
+    def __init__(self, potential: Potential, bound: IsotropicEnvelope) -> None:
+        known = potential.curvature
+        self._potential, self._centre = potential, bound.centre
+        self._most = math.inf if known.smoothness is None else _PATIENCE / known.least_acceptance
+        self._has_no_mode = bound.gradient_cost > 1
+        self._in_a_row = 0
+
+    def accepted(self) -> None:
+        """Begin to count again."""
+        self._in_a_row = 0
+
+    def refused(self, point: Floats) -> None:
+        """Count one more."""
+        self._in_a_row += 1
+        if self._in_a_row > self._most and (self._has_no_mode or self._bends_more(point)):
+            raise not_as_smooth()
+
+    def _bends_more(self, point: Floats) -> bool:
+        potential, centre = self._potential, self._centre
+        return bends_more(potential, centre, potential.gradient(centre), point)
+
+
+def bends_more(potential: Potential, place: Floats, slope: Floats, point: Floats) -> bool:
+    """Whether U at a point of the ball is above the parabola that its smoothness and its gradient at a place allow, by more than rounding."""
+    known, move = potential.curvature, point - place
+    if known.smoothness is None or (known.radius is not None and point @ point > known.radius**2):
+        return False
+    high, low = potential.value(point), potential.value(place)
+    along = float(slope @ move)
+    rounding = _VALUE_ROUNDING * (1 + abs(high) + abs(low) + abs(along))
+    return not high - low - along <= known.smoothness / 2 * float(move @ move) + rounding
+
+
+def not_as_smooth() -> DataError:
+    """What is raised where U is seen to bend more than declared."""
+    return DataError("The loss is not as smooth as declared, or not a number.", "Check loss, gradient and smoothness.")
 
 
 def mode_in_ball(potential: Potential) -> tuple[Mode, float]:

@@ -5,6 +5,7 @@ The proximal sampler of `proximal_sampler`, for a U that is known by values and 
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,10 +15,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sudare.array_types import Floats
-from sudare.errors import DataError, InvalidParameter
+from sudare.errors import InvalidParameter
 from sudare.gibbs.float_rejection_sampler import check_log_ratio
 from sudare.gibbs.lazy_uniforms import log_uniforms, normals
-from sudare.gibbs.potentials import Curvature, Mode, Potential, mode_in_ball
+from sudare.gibbs.potentials import Curvature, Mode, Potential, bends_more, mode_in_ball, not_as_smooth
 from sudare.privacy.accounting import rounded_up
 from sudare.privacy.noise import NoiseSource
 
@@ -30,6 +31,8 @@ _START_SLACK: Final = 1.0
 # Up to so many parameters the curvature at the mode is measured, for better starting points of searches.
 _MEASURED_WIDTH: Final = 200
 _MOST_SEARCH_STEPS: Final = 10_000
+# Proposals of one step that are refused before it is asked whether U is as smooth as declared.
+_PATIENCE: Final = 1_000
 
 
 @dataclass(frozen=True)
@@ -106,9 +109,7 @@ def smooth_proximal_draws(
     ratio = (known.smoothness or 0.0) / known.convexity
     unsure = mode.left**2 / (2 * known.convexity) if known.radius is None else slack * math.sqrt(ratio)
     if not unsure <= _START_SLACK:
-        raise DataError(
-            "The loss is not as smooth as declared, or not a number.", "Check loss, gradient and smoothness."
-        )
+        raise not_as_smooth()
     chain = _Chain(potential, plan, mode)
     points = []
     for _ in range(draws):
@@ -158,7 +159,7 @@ class _Chain:
         push = slope - self.convexity * place
         mean = (self.pull * goal - push) / self.precision
         lowest = self._rest(place)
-        while True:
+        for tries in itertools.count():
             point = self._gaussian(mean, self.precision, source)
             rise = self._rest(point) - lowest
             log_ratio = -(rise - float(push @ (point - place)))
@@ -167,6 +168,9 @@ class _Chain:
             if log_uniforms(source.words(1))[0][0] < log_ratio:
                 self.accepted += 1
                 return point
+            if tries >= _PATIENCE and bends_more(self.potential, place, slope, point):
+                break
+        raise not_as_smooth()
 
     def _rest(self, point: Floats) -> float:
         """h = U − (κ/2)‖x‖²."""

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from sudare.languages.translation import LANGUAGES, Language, language_in_use, translated, translator
+from sudare.languages.translation import (
+    LANGUAGES,
+    Language,
+    language_in_use,
+    translated,
+    translator,
+    with_translated_comments,
+)
 
-__all__ = ["LANGUAGES", "Language", "language_in_use", "translated", "translator"]
+__all__ = ["LANGUAGES", "Language", "language_in_use", "translated", "translator", "with_translated_comments"]

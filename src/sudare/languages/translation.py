@@ -24,7 +24,7 @@ _DEEPEST: Final = 4
 # Letters of its own with which a template still says little.
 _FEW_LETTERS: Final = 10
 # Where a text of several parts may be divided, if no template has made the whole. Each part keeps what ends it.
-_SEAMS: Final = {"\n": "\n", "  ": "  ", ". ": "", "; ": "; ", ": ": ": ", " ±": " ±"}
+_SEAMS: Final = {"\n": "\n", "  ": "  ", ". ": "", "; ": "; ", ": ": ": "}
 
 
 class Translator(Protocol):
@@ -67,6 +67,12 @@ def translator(language: Language) -> Translator:
     return translate
 
 
+def with_translated_comments(text: str, language: Language) -> str:
+    """A text in TOML whose lines of comments are in the language; all other lines stay as they are."""
+    lines = text.split("\n")
+    return "\n".join(f"# {translated(line[2:], language)}" if line.startswith("# ") else line for line in lines)
+
+
 @functools.cache
 def _catalogue(language: Language) -> _Catalogue:
     folder = resources.files("sudare.languages") / language
@@ -105,9 +111,6 @@ class _Template:
         if found is None:
             return None
         values = found.groupdict()
-        if any(" ±" in values[gap] for gap in self._names):
-            # A name ends where its error begins.
-            return None
         return values if not self.is_short or self._has_short_values(values) else None
 
     def _has_short_values(self, values: Mapping[str, str]) -> bool:
@@ -116,7 +119,7 @@ class _Template:
             return False
         if self._has_plural and any(" " in values[gap] for gap in list(values)[:1]):
             return False
-        return not any(mark in value for value in values.values() for mark in ("; ", ". ", "  ", " ±"))
+        return not any(mark in value for value in values.values() for mark in ("; ", ". ", "  "))
 
     def is_name(self, gap: str, content: str) -> bool:
         """Whether what stands there is a name, which is never translated."""
@@ -196,8 +199,6 @@ class _Catalogue:
         """The part in this language, with the blanks around it; as it is where it has no words."""
         if not re.search(r"[A-Za-z]{2}", text):
             return text
-        if (amount := re.fullmatch(r"([\d.,]+) ([a-z]+)", text)) is not None and amount[2] in self._exact:
-            return f"{amount[1]} {self._exact[amount[2]]}"
         told = self.translated(text.strip(), depth)
         return None if told is None else text.replace(text.strip(), told)
 
@@ -206,7 +207,7 @@ def _is_value(content: str) -> bool:
     """Whether a text is a name, a number, or a list of them, and no prose."""
     if "  " in content or "\n" in content or ". " in content:
         return False
-    bare = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "", content)
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`|“[^”]*”", "", content)
     return all(len(re.findall(r"(?<![\w.-])[a-z]{2,}(?![\w.-])", part)) <= 1 for part in re.split(r", | and ", bare))
 
 

@@ -5,19 +5,28 @@ Each has parameters (its fields are its constructor), a loss and a way to predic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
 from sudare.array_types import Floats
+from sudare.errors import InvalidParameter
 from sudare.linear.linear_model import PrivateLinearModel
 from sudare.linear.losses import CappedSquares, Logistic, Loss, SmoothedHinge
 from sudare.linear.mechanism import Facts
-from sudare.linear.method_choice import METHODS, STATISTICS, MethodName, chosen_ridge_method
-from sudare.linear.score_calibration import CLASSES, NUMBERS
+from sudare.linear.method_choice import (
+    METHODS,
+    STATISTICS,
+    MethodName,
+    chosen_ridge_encoding,
+    chosen_ridge_method,
+)
+from sudare.linear.rows import RowLayout
+from sudare.linear.score_calibration import CLASSES, NUMBERS, SEVERAL, Recipe
 from sudare.linear.targets import (
     WHOLE,
     ClassTarget,
@@ -28,15 +37,28 @@ from sudare.linear.targets import (
     checked_target_bounds,
     class_codes,
     finite_answers,
+    one_vs_rest_probabilities,
     unknown_label,
 )
 from sudare.parameter_checks import Numbers
+from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.ledger import Account
-from sudare.schema import Schema
+from sudare.privacy.release_content import Content, TensorRule, check_within, on_grid, unfit
+from sudare.safe_text import told
+from sudare.schema import Encoding, Schema
+
+# Which class is answered: the likeliest, or the one whose probability is the largest multiple of its base rate.
+DECISIONS: Final = ("likeliest", "balanced")
+# What releases say of that, and their base rates; those of older versions have neither.
+_OF_DECISIONS: Final = ("decision",)
+_RATES: Final = "base_rates"
+_RATE_GRID: Final = 2.0**-24
 
 
 class PrivateLinearClassifier(ClassTarget, PrivateLinearModel):
     """A private linear model of classes. Two classes have one score; more have one each, against the rest."""
+
+    base_rates_: Floats | None
 
     def decision_function(self, X: Any) -> Floats:
         """Scores: above zero for the second of two classes; else one column a class."""
@@ -96,10 +118,13 @@ class PrivateLogisticRegression(LogisticProbabilities, PrivateLinearClassifier):
     account : who pays. Without one the model may be looked at by its owner but not released.
     random_state : a seed, for tests and simulation only; it voids the guarantee.
     cluster : a client of dask.distributed, or the address of a scheduler, whose workers read the rows, keep them and add them up; None is here.
+    decision : which class `predict` answers: the "likeliest", or with "balanced" the one whose probability is the largest multiple of its private base rate, which finds
+        records of rare classes. Probabilities are the same with both.
 
     Attributes
     ----------
     coef_, intercept_, classes_ : as in scikit-learn.
+    base_rates_ : the private share of each class, which is part of the result; None where the method tells none (`method="objective"` with many rows).
     method_, penalty_, grid_, noise_scale_ : the method used, ρ = nΛ, the grid of the parameters, size of the noise (public).
     guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
     """
@@ -118,9 +143,85 @@ class PrivateLogisticRegression(LogisticProbabilities, PrivateLinearClassifier):
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None
     cluster: Any = None
+    decision: Literal["likeliest", "balanced"] = "likeliest"
 
+    extra_parameters = (*PrivateLinearClassifier.extra_parameters, *_OF_DECISIONS)  # type: ignore[assignment]
+    later_parameters = _OF_DECISIONS
     methods: ClassVar[tuple[str, ...]] = (*METHODS, STATISTICS)
     _calibration = CLASSES
+    _calibration_of_several = SEVERAL
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores: above zero for the second of two classes; else one column a class, of which the largest decides.
+
+        With `decision="balanced"` they are log-odds less those of the base rate; of several classes logarithms of probability over base rate.
+        """
+        if not self._needs_shares():
+            return super().decision_function(X)
+        rates, scores = self._known_rates(), self._scores(X)
+        if self._outputs() == 1:
+            return np.asarray(scores[:, 0] - logit(rates[1]))
+        return np.asarray(np.log(np.maximum(one_vs_rest_probabilities(scores), np.finfo(float).tiny) / rates))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row: the likeliest, or with `decision="balanced"` the one whose probability is the largest multiple of its base rate."""
+        return super().predict(X)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.decision not in DECISIONS:
+            raise InvalidParameter(
+                f"decision must be “likeliest” or “balanced”, got {told(self.decision)}.", 'Use "likeliest".'
+            )
+
+    def _needs_shares(self) -> bool:
+        return self.decision == DECISIONS[1]
+
+    def _calibration_for(self, facts: Facts, layout: RowLayout) -> Recipe | None:
+        if self._needs_shares() and not layout.has_constant:
+            raise InvalidParameter(
+                'decision="balanced" needs base rates, and there is no column for a level.', "Use fit_intercept=True."
+            )
+        return super()._calibration_for(facts, layout)
+
+    def _take_shares(self, shares: Floats | None) -> None:
+        if shares is None:
+            self.base_rates_ = None
+            return
+        rates = shares if len(shares) > 1 else np.append(1 - shares, shares)
+        self.base_rates_ = np.clip(on_grid(rates, _RATE_GRID), _RATE_GRID, 1 - _RATE_GRID)
+
+    def _known_rates(self) -> Floats:
+        rates = getattr(self, "base_rates_", None)
+        if rates is None:
+            raise InvalidParameter(
+                'decision="balanced" needs base rates, and this model was fitted without them.',
+                'Fit it with decision="balanced".',
+            )
+        return np.asarray(rates)
+
+    def _more_extra(self) -> dict[str, Any]:
+        return {"decision": self.decision} if self.later_parameters else {}
+
+    def _more_tensors(self) -> dict[str, tuple[Floats, float]]:
+        rates = getattr(self, "base_rates_", None)
+        return {} if rates is None else {_RATES: (rates, _RATE_GRID)}
+
+    def _more_rules(self, content: Content) -> dict[str, TensorRule]:
+        if _RATES not in content.tensors or not self.later_parameters:
+            if self._needs_shares():
+                raise unfit("it has no base rates")
+            return {}
+        check_within(content.tensors[_RATES], _RATE_GRID, 1.0 - _RATE_GRID)
+        return {_RATES: TensorRule(len(self.classes_), np.float64)}
+
+    def _take_extra(self, parameters: Mapping[str, Any]) -> None:
+        self.decision = parameters.get("decision", DECISIONS[0])
+        super()._take_extra(parameters)
+
+    def _take(self, content: Content) -> None:
+        super()._take(content)
+        self.base_rates_ = content.tensors.get(_RATES)
 
     def _loss(self) -> Loss:
         return Logistic()
@@ -188,6 +289,9 @@ class PrivateRidge(NumberTarget, PrivateLinearModel):
         scores = self._scores(X)[:, 0]
         middle, half = self._middle_and_half()
         return np.clip(finite_answers(middle + half * scores), *self.target_bounds_)
+
+    def _chosen_encoding(self, rows: int, declared: Schema) -> Encoding:
+        return chosen_ridge_encoding(rows / rows_per_unit(declared), declared, self._values_epsilon(declared))
 
     def _chosen_method(
         self, facts: Facts, epsilon: float, delta: float, is_calibrated: bool, is_binned: bool

@@ -82,6 +82,8 @@ class PrivateLinearModel(PrivateEstimator):
     methods: ClassVar[tuple[str, ...]] = METHODS
     # How scores are given their level and slope; None where they are left as they are. Other ones are for `benchmarks.panel.linear_choices`.
     _calibration: ClassVar[Recipe | None] = None
+    # The same of several classes.
+    _calibration_of_several: ClassVar[Recipe | None] = None
     # The same of sufficient statistics, for learners that have this method.
     _statistics: ClassVar[StatisticsRecipe] = STATISTICS_RECIPE
     # The same of descent on numbers.
@@ -184,7 +186,11 @@ class PrivateLinearModel(PrivateEstimator):
     def _choose_encoding(self, rows: int, declared: Schema) -> None:
         """Keep what "auto" stands for with so many rows."""
         if self.encoding == _AUTO:
-            self.encoding_ = chosen_encoding(rows, declared)
+            self.encoding_ = self._chosen_encoding(rows, declared)
+
+    def _chosen_encoding(self, rows: int, declared: Schema) -> Encoding:
+        """What "auto" stands for with so many rows."""
+        return chosen_encoding(rows, declared)
 
     def _known_encodings(self) -> tuple[str, ...]:
         return (_AUTO, *super()._known_encodings())
@@ -303,11 +309,11 @@ class PrivateLinearModel(PrivateEstimator):
         penalty = 0.0 if self.regularization is None else float(cast(float, self.regularization)) * rows
         facts, layout = self._facts(rows, declared, penalty), self._layout(declared)
         epsilon, delta = self._values_epsilon(declared), float(self.delta)
-        recipe = self._calibration if layout.has_constant else None
+        recipe = self._calibration_for(facts, layout)
         self.method_ = cast(MethodName, self.method)
         if self.method == "auto":
             self.method_ = self._chosen_method(facts, epsilon, delta, recipe is not None, layout.is_binned)
-        if not needs_calibration(self.method_, facts, epsilon, delta):
+        if not self._needs_shares() and not needs_calibration(self.method_, facts, epsilon, delta):
             recipe = None
         if self.sampling_rate is not None and self.method_ != "descent":
             raise InvalidParameter(
@@ -336,6 +342,15 @@ class PrivateLinearModel(PrivateEstimator):
         if parts is not None and recipe is not None:
             mechanism = CalibratedMechanism(mechanism, layout, parts, epsilon, delta, recipe)
         return self._planned(mechanism, rows, declared)
+
+    def _needs_shares(self) -> bool:
+        """Whether answers need the shares of classes."""
+        return False
+
+    def _calibration_for(self, facts: Facts, layout: RowLayout) -> Recipe | None:
+        """How scores are given their level and slope; None where there is no place for a level, too."""
+        recipe = self._calibration if facts.outputs == 1 else self._calibration_of_several
+        return recipe if layout.has_constant else None
 
     def _located_mechanism(
         self, facts: Facts, layout: RowLayout, epsilon: float, has_level: bool
@@ -424,7 +439,9 @@ class PrivateLinearModel(PrivateEstimator):
         rows = self._read_rows(X, y)
         plan = self.plan(rows.count, self.declared_)
         passage = self._enter(plan)
-        self._set_parameters(plan.mechanism.fitted(rows, passage.noise))
+        parameters, shares = plan.mechanism.fitted_with_shares(rows, passage.noise)
+        self._take_shares(shares)
+        self._set_parameters(parameters)
         self._seal()
         return self
 
@@ -441,6 +458,9 @@ class PrivateLinearModel(PrivateEstimator):
                 setattr(self, name, value)
         self.regularization_ = float((self._candidates() or ())[place])
         return self
+
+    def _take_shares(self, shares: Floats | None) -> None:
+        """Keep the released shares of classes, where there are some and the model has a use for them."""
 
     def _set_parameters(self, parameters: Floats) -> None:
         """Coefficients and intercepts from parameters, of which the last is the bias where there is one."""
@@ -479,15 +499,31 @@ class PrivateLinearModel(PrivateEstimator):
             "norm_bound": self._layout(self.declared_).norm_bound,
             "penalty": self.penalty_,
             "target": self._written_target(),
+            **self._more_extra(),
         }
-        return self._content({"parameters": flat}, {"parameters": self.grid_}, extra)
+        others = self._more_tensors()
+        grids = {"parameters": self.grid_} | {name: grid for name, (_, grid) in others.items()}
+        return self._content({"parameters": flat} | {name: each for name, (each, _) in others.items()}, grids, extra)
+
+    def _more_extra(self) -> dict[str, Any]:
+        """What is public of a model and not of other linear models."""
+        return {}
+
+    def _more_tensors(self) -> dict[str, tuple[Floats, float]]:
+        """Released numbers beside the parameters, and the grid of each."""
+        return {}
 
     def check_numbers(self, content: Content) -> None:
         """Raise ReleaseMalformed unless there is one parameter for every column and output; it may be any number."""
         layout = self._layout(self.declared_)
-        check_shapes(content, {"parameters": TensorRule(self._outputs() * layout.width, np.float64)})
+        rules = {"parameters": TensorRule(self._outputs() * layout.width, np.float64)}
+        check_shapes(content, rules | self._more_rules(content))
         if content.parameters["norm_bound"] != layout.norm_bound:
             raise unfit("its norm bound is not that of its columns")
+
+    def _more_rules(self, content: Content) -> dict[str, TensorRule]:
+        """What released numbers beside the parameters must be."""
+        return {}
 
     @classmethod
     def _arguments(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:

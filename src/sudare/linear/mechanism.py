@@ -80,6 +80,10 @@ class LinearMechanism(ABC):
     def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
         """Parameters, one row an output."""
 
+    def fitted_with_shares(self, rows: Rows, source: NoiseSource) -> tuple[Floats, Floats | None]:
+        """The parameters, and the shares of classes where they are released with them: of the second of two, or of each."""
+        return self.fitted(rows, source), None
+
     def apply(self, values: Floats, source: NoiseSource) -> Floats:
         """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
         outputs = self.facts.outputs

@@ -22,13 +22,20 @@ METHODS: Final = tuple(name for name in get_args(MethodName) if name != STATISTI
 
 # Below so many rows times ε a column pure noise leaves little of the minimiser but its direction at zero.
 _MEAN_BELOW: Final = 12.0
-# The same where a calibration centres the targets (benchmarks/panel/linear_choices.py): of columns of which none can be negative, and of others.
+# The same where a calibration centres the targets (`linear_choices methods`): of columns of which none can be negative; of others, where only the norm of rows is declared; and of several classes, each of which
+# has a part of ε only.
 _NONNEGATIVE_MEAN_BELOW: Final = 40.0
-_CENTRED_MEAN_BELOW: Final = 120.0
+_ARRAY_MEAN_BELOW: Final = 120.0
+_SEVERAL_MEAN_BELOW: Final = 300.0
 # Where columns are one-hot and most of them bins of numbers, of which sufficient statistics know that neighbours are alike, these are best from the first to the second number on: of rows times ε a column, and with
-# δ > 0 of rows times μ over the root of the columns. With fewer rows noise leaves nothing of that; with many it costs more that a line is taken for log-odds.
-_PURE_STATISTICS: Final = (45.0, 200.0)
-_GAUSSIAN_STATISTICS: Final = (20.0, 400.0)
+# δ > 0 of rows times μ over the root of the columns (`linear_choices methods`, `linear_choices many`). With many rows it costs more that a line is taken for log-odds.
+_PURE_STATISTICS: Final = (20.0, 600.0)
+_GAUSSIAN_STATISTICS: Final = (20.0, 1000.0)
+_PURE_STATISTICS_OF_SEVERAL: Final = (20.0, 140.0)
+_GAUSSIAN_STATISTICS_OF_SEVERAL: Final = (7.0, 140.0)
+# Of two classes also below that: with Gaussian noise for tables of few rows, with pure noise for many columns, of which each tells a little.
+_FEW_ROWS: Final = 2000
+_MANY_COLUMNS: Final = 100
 # Numbers as targets of arrays, of which only the norm of rows is known, which is most often far above that of most rows: from so many rows times μ over the root of the columns on descent, whose clipped gradients do not
 # depend on that norm so much; with δ = 0 from so many rows times ε a column on the mean message, then the objective, which needs no calibration there (`linear_choices arrays`).
 _ARRAY_DESCENT_FROM: Final = 15.0
@@ -40,6 +47,8 @@ _MOST_STATISTICS: Final = 1024
 _CALIBRATED_BELOW: Final = 120.0
 # Numbers are cut into bins where there are so many rows for each of the columns that gives.
 _BINNED_ROWS: Final = 20
+# Those of a regression of a number where rows times ε are so many for each of them: below that noise leaves a line at most, which centred numbers tell with less of it (`linear_choices ridge_encodings`).
+_BINNED_RIDGE_SIGNAL: Final = 50.0
 
 
 def chosen_method(
@@ -48,13 +57,39 @@ def chosen_method(
     """By how loud rows are beside the noise: the mean message (with δ > 0 descent, or the mean message of several classes), then sufficient statistics of binned numbers, then objective perturbation (descent)."""
     rows, columns = facts.rows / facts.rows_per_unit, facts.width * facts.outputs
     signal = calibration_signal(rows, columns, epsilon, delta)
-    low, high = _GAUSSIAN_STATISTICS if delta > 0 else _PURE_STATISTICS
-    if is_calibrated and is_binned and low <= signal < high and columns <= _MOST_STATISTICS:
-        return STATISTICS
+    if is_calibrated and is_binned and columns <= _MOST_STATISTICS:
+        return _method_of_bins(facts, rows, signal, delta)
+    is_several = facts.outputs > 1
     if delta > 0:
-        return "mean" if is_calibrated and facts.nonnegative and facts.outputs > 1 and signal < low else "descent"
-    calibrated_below = low if is_binned else _NONNEGATIVE_MEAN_BELOW if facts.nonnegative else _CENTRED_MEAN_BELOW
-    return "mean" if signal < (calibrated_below if is_calibrated else _MEAN_BELOW) else "objective"
+        is_loud = is_calibrated and facts.nonnegative and is_several and signal < _GAUSSIAN_STATISTICS[0]
+        return "mean" if is_loud else "descent"
+    return "mean" if signal < (_mean_below(facts) if is_calibrated else _MEAN_BELOW) else "objective"
+
+
+def _mean_below(facts: Facts) -> float:
+    """Below how many rows times ε a column the mean message is better than a perturbed objective, where a calibration centres the targets."""
+    if facts.nonnegative:
+        return _NONNEGATIVE_MEAN_BELOW
+    if facts.outputs > 1:
+        return _SEVERAL_MEAN_BELOW
+    return _MEAN_BELOW if facts.entry_bounds else _ARRAY_MEAN_BELOW
+
+
+def _method_of_bins(facts: Facts, rows: float, signal: float, delta: float) -> MethodName:
+    """The same where most columns are bins of numbers."""
+    if facts.outputs > 1:
+        low, high = _GAUSSIAN_STATISTICS_OF_SEVERAL if delta > 0 else _PURE_STATISTICS_OF_SEVERAL
+    else:
+        low, high = _GAUSSIAN_STATISTICS if delta > 0 else _PURE_STATISTICS
+    if signal >= high:
+        return "descent" if delta > 0 else "objective"
+    if signal >= low:
+        return STATISTICS
+    if facts.outputs > 1:
+        return "mean"
+    if rows < _FEW_ROWS if delta > 0 else facts.width >= _MANY_COLUMNS:
+        return STATISTICS
+    return "descent" if delta > 0 else "mean"
 
 
 def chosen_ridge_method(facts: Facts, epsilon: float, delta: float, is_calibrated: bool) -> MethodName:
@@ -88,6 +123,11 @@ def calibration_signal(rows: float, columns: int, epsilon: float, delta: float) 
 def chosen_encoding(rows: int, declared: Schema) -> Encoding:
     """Bins where there are twenty rows for each column that they give, else numbers about their centres."""
     return "binned" if rows >= _BINNED_ROWS * len(declared.names("binned")) else "centred"
+
+
+def chosen_ridge_encoding(rows: float, declared: Schema, epsilon: float) -> Encoding:
+    """Bins where rows (divided by those of a person) times ε are fifty for each column that they give, else numbers about their centres."""
+    return "binned" if rows * epsilon >= _BINNED_RIDGE_SIGNAL * len(declared.names("binned")) else "centred"
 
 
 def public_penalty(method: MethodName, facts: Facts, epsilon: float, delta: float) -> float:

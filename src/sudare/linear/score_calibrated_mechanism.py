@@ -17,6 +17,7 @@ from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import BLOCK_ROWS, Rows
 from sudare.linear.mechanism import Facts, LinearMechanism
+from sudare.linear.noise_calibration import MOST_CUBE_COLUMNS
 from sudare.linear.noisy_gradient_at_zero import MeanMessage
 from sudare.linear.rows import RowLayout
 from sudare.linear.score_calibration import (
@@ -27,11 +28,14 @@ from sudare.linear.score_calibration import (
     level_values,
     log_odds_line,
     narrower,
+    score_likeness,
     spread_values,
     target_line,
     with_line,
+    with_means,
 )
 from sudare.linear.sufficient_statistics import SufficientStatistics
+from sudare.linear.targets import one_vs_rest_probabilities
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,
     Cost,
@@ -57,7 +61,7 @@ SumNoise = Laplace | InfinityNorm | Gaussian
 
 
 class Split(NamedTuple):
-    """A budget in parts: ε of the level; ε and δ of the learning; ε and δ of the other sums, and the share of each of them therein.
+    """A budget in parts: ε of the level; ε and δ of the learning; ε and δ of the other sums, and the share of each of them therein: spread, association, and mean probabilities where they are asked for.
 
     Shares are of ε where δ = 0, else of μ². `others` is what of ε the level leaves, in which a Gaussian learning and Gaussian sums share μ²; 0 where they do not.
     """
@@ -67,7 +71,7 @@ class Split(NamedTuple):
     delta: float
     sums_epsilon: float
     sums_delta: float
-    shares: tuple[float, float]
+    shares: tuple[float, ...]
     others: float = 0.0
 
 
@@ -84,9 +88,9 @@ def split(epsilon: float, delta: float, rows: float, recipe: Recipe, is_gaussian
     if not is_gaussian:
         shares = _shares(recipe, strength, 1)
         sums_epsilon, half = decimal_down(exact(others) * exact(sum(shares))), decimal_down(exact(delta) / 2)
-        first = shares[0] / sum(shares) * (1 - 2.0**-20)
+        parts = tuple(share / sum(shares) * (1 - 2.0**-20) for share in shares)
         learning = decimal_down(exact(others) - exact(sums_epsilon))
-        return Split(level, learning, half, sums_epsilon, half, (first, 1 - 2.0**-20 - first))
+        return Split(level, learning, half, sums_epsilon, half, parts)
     mu = gaussian_mu_within(others, delta)
     shares = _shares(recipe, rows * mu, 2)
     left = (1 - sum(map(exact, shares))) * Fraction(mu) ** 2
@@ -96,20 +100,17 @@ def split(epsilon: float, delta: float, rows: float, recipe: Recipe, is_gaussian
     return Split(level, learning, delta, others, delta, shares, others)
 
 
-def _shares(recipe: Recipe, strength: float, power: int) -> tuple[float, float]:
-    """The shares of spread and association."""
-    spread, association = (
-        min(share, (enough / strength) ** power)
-        for share, enough in zip(recipe.shares[1:], recipe.enough[1:], strict=True)
-    )
-    return spread, association
+def _shares(recipe: Recipe, strength: float, power: int) -> tuple[float, ...]:
+    """The shares of spread and association, and of mean probabilities where they are asked for."""
+    pairs = zip(recipe.shares[1:], recipe.enough[1:], strict=True)
+    return tuple(min(share, (enough / strength) ** power) for share, enough in pairs)
 
 
 @dataclass(frozen=True)
 class CalibratedMechanism(LinearMechanism):
-    """(ε, δ)-DP or ε-DP: a linear mechanism, then three noisy sums that give its scores their level and slope, replace-one rows. Proof: proofs/score_calibration.md.
+    """(ε, δ)-DP or ε-DP: a linear mechanism, then noisy sums that give its scores their level and slope, replace-one rows. Proof: proofs/score_calibration.md.
 
-    The sums are those of the target, of the scores and their squares, and of scores times targets. Parameters are the mechanism's, times a slope, with an offset
+    The sums are those of the target, of the scores and their squares, and of scores times targets; of several classes also of their probabilities. Parameters are the mechanism's, times a slope, with an offset
     in the constant column or in one that is one-hot.
     """
 
@@ -121,7 +122,7 @@ class CalibratedMechanism(LinearMechanism):
     calibration: Recipe
 
     def __post_init__(self) -> None:
-        _ = self.cost, self._level_noise, self._spread_noise, self._association_noise, self.grid
+        _ = self.cost, self._level_noise, self._sum_noise, self.grid
 
     @property
     def facts(self) -> Facts:  # type: ignore[override]
@@ -134,10 +135,9 @@ class CalibratedMechanism(LinearMechanism):
 
     def _noise(self, place: int, dimension: int) -> InfinityNorm | Gaussian:
         """Noise on sums that a replaced row moves by at most 2 in each coordinate, and by 2√(k + 1) in norm for k outputs."""
-        unit, share = self.facts.rows_per_unit, exact(self.parts.shares[place])
         if self.delta == 0:
-            epsilon = decimal_down(exact(self.epsilon) * share)
-            return InfinityNorm(rounded_up(Fraction(2 * unit)), epsilon, dimension, integer_grid=self._step)
+            largest = rounded_up(Fraction(2 * self.facts.rows_per_unit))
+            return InfinityNorm(largest, self._part(place), dimension, integer_grid=self._step)
         # Each of two rows' k + 2 entries at most is rounded by half a step.
         outputs = self.facts.outputs
         moved = (
@@ -145,10 +145,19 @@ class CalibratedMechanism(LinearMechanism):
             + Fraction(self._step) * outputs
             + 2 * Fraction(self._step)
         )
+        return self._gaussian(place, moved**2, dimension)
+
+    def _part(self, place: int) -> float:
+        """ε of a sum, where noise is pure."""
+        return decimal_down(exact(self.epsilon) * exact(self.parts.shares[place]))
+
+    def _gaussian(self, place: int, moved_squared: Fraction, dimension: int) -> Gaussian:
+        """Noise on sums that a replaced row moves by so much in norm."""
         # As noise of all of μ for a sensitivity larger by 1/√share: a part √share of μ for the true one.
-        sensitivity = rounded_up_root((moved * unit) ** 2 / share)
+        share = exact(self.parts.shares[place])
+        sensitivity = rounded_up_root(moved_squared * self.facts.rows_per_unit**2 / share)
         promise = self.parts.sums_epsilon, self.parts.sums_delta
-        return Gaussian(sensitivity, *promise, dimension, integer_grid=self._step, stages=2)
+        return Gaussian(sensitivity, *promise, dimension, integer_grid=self._step, stages=len(self.parts.shares))
 
     @cached_property
     def _level_noise(self) -> Laplace:
@@ -165,6 +174,26 @@ class CalibratedMechanism(LinearMechanism):
         return self._noise(1, self.facts.outputs + 2)
 
     @cached_property
+    def _probability_noise(self) -> Laplace | InfinityNorm | Gaussian:
+        """Noise on sums of probabilities of several classes: a replaced row moves them by at most 2 in the sum of absolute values, √2 in norm and 1 in each."""
+        unit, outputs = self.facts.rows_per_unit, self.facts.outputs
+        if self.delta > 0:
+            return self._gaussian(2, Fraction(2), outputs)
+        epsilon = self._part(2)
+        found: list[Laplace | InfinityNorm] = [
+            Laplace(rounded_up(Fraction(2 * unit)), epsilon, outputs, integer_grid=self._step)
+        ]
+        if outputs <= MOST_CUBE_COLUMNS:
+            found.append(InfinityNorm(rounded_up(Fraction(unit)), epsilon, outputs, integer_grid=self._step))
+        return min(found, key=lambda noise: noise.variance)
+
+    @property
+    def _sum_noise(self) -> tuple[SumNoise, ...]:
+        """The noise of all sums but the level's."""
+        both = self._spread_noise, self._association_noise
+        return (*both, self._probability_noise) if self.calibration.looks_at_means else both
+
+    @cached_property
     def cost(self) -> Cost:
         """ε or (ε, δ) of all; with a μ beside, where the learning has one."""
         if self.delta == 0:
@@ -172,8 +201,7 @@ class CalibratedMechanism(LinearMechanism):
         learning = self.learning.cost
         if learning.mu is None:
             return approximate_cost(self.epsilon, self.delta)
-        sums = self._spread_noise.cost, self._association_noise.cost
-        distance = learning.total_variation + sum(cost.total_variation for cost in sums)
+        distance = learning.total_variation + sum(noise.cost.total_variation for noise in self._sum_noise)
         squared = Fraction(mu_of_pure(exact(self.parts.level))) ** 2
         if self.parts.others:
             squared += Fraction(gaussian_mu_within(self.parts.others, self.delta)) ** 2
@@ -203,9 +231,13 @@ class CalibratedMechanism(LinearMechanism):
 
     def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
         """Parameters of log-odds, or of targets in [−1, 1]."""
+        return self.fitted_with_shares(rows, source)[0]
+
+    def fitted_with_shares(self, rows: Rows, source: NoiseSource) -> tuple[Floats, Floats | None]:
+        """The parameters, and the released shares of classes."""
         level, level_deviation = self._means(_level_block, self._level_noise, rows, source)
-        is_classes = self.facts.loss.one_sided
-        if is_classes:
+        shares: Floats | None = None
+        if self.facts.loss.one_sided:
             outputs = self.facts.outputs
             noisy, deviation = (level, level_deviation) if outputs > 1 else ((level + 1) / 2, level_deviation / 2)
             shares = expected_shares(noisy, deviation)
@@ -222,8 +254,16 @@ class CalibratedMechanism(LinearMechanism):
         block = partial(_association_block, parameters, spread)
         means, deviation = self._means(block, self._association_noise, rows, source)
         told = means, deviation, self.facts.rows, spread, self.calibration
-        line = log_odds_line(shares, *told) if is_classes else target_line(float(level[0]), *told)
-        return on_grid(with_line(parameters, line, self.layout), self.grid)
+        if shares is not None:
+            line = log_odds_line(shares, *told, score_likeness(parameters, self.layout))
+        else:
+            line = target_line(float(level[0]), *told)
+        if shares is not None and self.calibration.looks_at_means:
+            first = on_grid(with_line(parameters, line, self.layout), self.grid)
+            block = partial(_probability_block, first, self._step)
+            means, deviation = self._means(block, self._probability_noise, rows, source)
+            line = with_means(line, shares, means, deviation)
+        return on_grid(with_line(parameters, line, self.layout), self.grid), shares
 
     def _means(
         self, values: Callable[..., Floats], noise: SumNoise, rows: Rows, source: NoiseSource
@@ -274,6 +314,12 @@ def _level_block(matrix: NDArray[Any], targets: Floats) -> Floats:
 
 def _spread_block(parameters: Floats, spread: Spread, matrix: NDArray[Any], targets: Floats) -> Floats:
     return spread_values(spread.of(_scores(matrix, parameters)))
+
+
+def _probability_block(parameters: Floats, step: float, matrix: NDArray[Any], targets: Floats) -> Floats:
+    # One in sum at most, whatever division rounds: a little less, and rounded down to whole steps.
+    chances = one_vs_rest_probabilities(_scores(matrix, parameters)) * (1 - 2.0**-40)
+    return np.asarray(np.floor(chances / step) * step)
 
 
 def _association_block(parameters: Floats, spread: Spread, matrix: NDArray[Any], targets: Floats) -> Floats:

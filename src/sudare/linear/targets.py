@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import r2_score
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
@@ -40,6 +40,28 @@ def finite_answers(answers: Floats) -> Floats:
     return answers
 
 
+def accuracy_of(y: Any, predicted: Any, sample_weight: Any = None) -> float:
+    """The share of rows whose class was predicted. Raise DataError, which quotes no label, where y cannot be compared."""
+    return _compared(accuracy_score, y, predicted, sample_weight)
+
+
+def r2_of(y: Any, predicted: Any, sample_weight: Any = None) -> float:
+    """R² of predicted numbers. Raise DataError, which quotes no value, where y cannot be compared."""
+    return _compared(r2_score, y, predicted, sample_weight)
+
+
+def _compared(metric: Callable[..., Any], y: Any, predicted: Any, sample_weight: Any) -> float:
+    try:
+        return float(metric(y, predicted, sample_weight=sample_weight))
+    except (TypeError, ValueError, OverflowError):
+        # Raised below and not here, where scikit-learn's message, which may quote a value, would stay in the chain of causes.
+        pass
+    raise DataError(
+        "y or sample_weight does not fit what is predicted: there is another number of rows, or values of another type.",
+        "Give one label or number a row, of the type that the model predicts.",
+    )
+
+
 class ClassTarget(ClassifierMixin):
     """An estimator of classes: all that there can be are declared by the schema or by `classes`, or learned from y."""
 
@@ -52,7 +74,7 @@ class ClassTarget(ClassifierMixin):
         if y is None and self.schema is not None and self.schema.label is not None:
             y = self.classes_[self.schema.encode_target(X)]
         refuse_no_target(y)
-        return float(super().score(X, y, sample_weight))
+        return accuracy_of(y, self.predict(X), sample_weight)
 
     def _declared_classes(self) -> Any:
         """The classes that the schema's label or `classes` declare; None where neither does."""
@@ -101,7 +123,7 @@ class NumberTarget(RegressorMixin):
         if y is None and self.schema is not None and self.schema.target is not None:
             y = self.schema.encode_target(X)
         refuse_no_target(y)
-        return float(r2_score(y, finite_answers(self.predict(X)), sample_weight=sample_weight))
+        return r2_of(y, finite_answers(self.predict(X)), sample_weight)
 
     def _outputs(self) -> int:
         return 1
@@ -234,15 +256,18 @@ def _different(classes: NDArray[Any]) -> int:
 
 def checked_numbers(y: object) -> Floats:
     """y as one column of finite numbers."""
+    targets: Floats | None = None
     try:
         column = np.asarray(y)
+        if column.dtype.kind != "c":
+            targets = np.asarray(column_or_1d(column, warn=True), dtype=np.float64)
+    except (TypeError, ValueError):
+        # Raised below and not here, where numpy's message, which quotes a value, would stay in the chain of causes.
+        column = np.empty(0)
+    if targets is None:
         if column.dtype.kind == "c":
             raise DataError("Complex data not supported.", "Give real numbers.")
-        targets = np.asarray(column_or_1d(column, warn=True), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError("y cannot be read as one column of numbers.", "Give one number a row.") from None
+        raise DataError("y cannot be read as one column of numbers.", "Give one number a row.")
     if len(targets) == 0:
         raise DataError("Found array with 0 sample(s) in y while a minimum of 1 is required.", "Give rows.")
     if not np.all(np.isfinite(targets)):

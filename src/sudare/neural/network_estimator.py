@@ -235,8 +235,9 @@ class NetworkEstimator(PrivateEstimator):
             remarks.append(("arithmetic", FLOAT_NOISE))
         elif parameters["approach"] == "gradient":
             remarks.append(("arithmetic", WHOLE_NOISE))
-        if parameters["parameter_epsilon"] is not None:
-            promised = rounded_up(parameters["parameter_epsilon"])
+        of_one_parameter = _epsilon_of_one_parameter(parameters)
+        if of_one_parameter is not None:
+            promised = rounded_up(of_one_parameter)
             text = f"ε = {promised} for one parameter of the model; for a record it is the guarantee above"
             remarks.append(("beside it", text))
         if parameters["vacuous"]:
@@ -291,9 +292,18 @@ class NetworkEstimator(PrivateEstimator):
         parameters = content.parameters
         self.exact_noise_, self.grid_ = parameters["exact_noise"], content.grid("parameters")
         self.record_epsilon_, self.record_delta_ = parameters["epsilon"], parameters["delta"]
-        promised = parameters["parameter_epsilon"]
+        promised = _epsilon_of_one_parameter(parameters)
         self.parameter_guarantee_ = None if promised is None else Guarantee(promised, notion="parameter")
         self.parameters_ = content.tensors["parameters"]
+
+
+def _epsilon_of_one_parameter(parameters: Mapping[str, Any]) -> float | None:
+    """What a release promises to one parameter; None where its approach promises nothing, whatever an older file says.
+
+    Noise in every update is ε of a parameter's updates given all parameters before each, and not of its value. Proof: proofs/neural_approaches.md.
+    """
+    named: float | None = parameters["parameter_epsilon"]
+    return None if parameters["approach"] == "anonymized_learning" else named
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -10,19 +10,20 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.array_types import Floats, Singles
 from sudare.errors import DataError, InvalidParameter
 from sudare.frames.sources import by_batches, is_in_memory
 from sudare.linear.targets import (
+    accuracy_of,
     checked_classes,
     checked_labels,
     checked_numbers,
     checked_target_bounds,
     class_codes,
     finite_answers,
+    r2_of,
     refuse_no_target,
 )
 from sudare.neural.network_estimator import DpSgdTraining
@@ -279,8 +280,8 @@ class PrivateNetwork(DpSgdTraining):
             y = self.classes_[y] if hasattr(self, "classes_") else y
         refuse_no_target(y)
         if hasattr(self, "classes_"):
-            return float(accuracy_score(y, predicted))
-        return float(r2_score(np.asarray(y).reshape(len(predicted), -1), predicted.reshape(len(predicted), -1)))
+            return accuracy_of(y, predicted)
+        return r2_of(np.asarray(y).reshape(len(predicted), -1), predicted.reshape(len(predicted), -1))
 
     # The release
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,19 @@ class Estimate:
 
 
 Cell = str | int | float | Estimate | None
+
+
+def number_of(cell: Cell) -> float:
+    """The number in a cell; not a number where there is none."""
+    if isinstance(cell, Estimate):
+        return cell.value
+    return float(cell) if isinstance(cell, int | float) else math.nan
+
+
+def range_text(numbers: Sequence[float]) -> str:
+    """The least and the greatest of some numbers to three digits, or the one that they round to: "1.2 to 34"."""
+    low, high = (f"{float(f'{end:.3g}'):,.10g}" for end in (min(numbers), max(numbers)))
+    return low if low == high else f"{low} to {high}"
 
 
 @dataclass(frozen=True)
@@ -92,6 +105,33 @@ class StudyResult:
 
     tables: Sequence[ResultTable]
     figures: Sequence[Figure]
+
+    @classmethod
+    def joined(cls, parts: Iterable[StudyResult]) -> StudyResult:
+        """All tables and all figures of the parts, in their order."""
+        found = list(parts)
+        return cls([each for part in found for each in part.tables], [each for part in found for each in part.figures])
+
+    def marked_quick(self, how: str, unchanged: Sequence[str] = ()) -> StudyResult:
+        """The same, each table and figure saying that it is of a quick run and how that is shorter.
+
+        `unchanged` names those that are as in a full run, by title or label, or by how these begin where a name ends with a colon.
+        """
+        note = f"Quick run: {how}."
+
+        def is_shorter(name: str) -> bool:
+            return not any(name == each or (each.endswith(":") and name.startswith(each)) for each in unchanged)
+
+        return StudyResult(
+            [
+                replace(table, says=f"{note} {table.says}") if is_shorter(table.title) else table
+                for table in self.tables
+            ],
+            [
+                replace(figure, differs=f"{note} {figure.differs}".strip()) if is_shorter(figure.label) else figure
+                for figure in self.figures
+            ],
+        )
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sudare.errors import ColumnMissing, DataError, NotReleasable, ReleaseMalformed, SourceUnreadable, SudareError
+from sudare.parsing import opened_without_waiting
 from sudare.perturbation.categorical import CategoryPerturbation, SetPerturbation
 from sudare.perturbation.column_perturbation import Perturbation, unsigned_type
 from sudare.perturbation.linkage_risk import Statement
@@ -23,7 +24,7 @@ from sudare.perturbation.number_channels import NumberPerturbation
 from sudare.perturbation.one_column_per_record import ANSWERED, is_sampled
 from sudare.perturbation.parquet_writer import FileLayout
 from sudare.privacy.guarantee import Guarantee
-from sudare.privacy.release import opened_without_waiting, write_new
+from sudare.privacy.release import write_new
 from sudare.schema.columns import level_text
 
 _CHUNK_BYTES: Final = 2**22

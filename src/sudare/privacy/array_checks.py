@@ -40,6 +40,16 @@ def checked_matrix(estimator: BaseEstimator, X: object, *, reset: bool) -> Float
     )
 
 
+def as_numbers(values: object, name: str) -> Floats:
+    """An array of numbers of any shape, not necessarily finite. Raise DataError, without numpy's message that quotes a value."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        # Raised below and not here, where the original would stay in the chain of causes.
+        pass
+    raise DataError(f"{name} cannot be read as an array of numbers.", "Give numbers.")
+
+
 def _needs_no_conversion(X: object) -> TypeGuard[Floats]:
     """Whether X is a matrix that scikit-learn's checks would hand back as it is. They take longer than a small fit."""
     return type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size > 0 and bool(np.isfinite(X).all())

@@ -1,8 +1,8 @@
 """How many rows of a person are kept, chosen privately. Proof: proofs/persons.md, "The bound".
 
 Rows that are cut bias a sum, and every row that is kept adds noise: with D released sums and ε for them, a bound k costs about D·k/ε in noise and the rows above k in bias,
-least where about D/ε persons have more than k rows (Amin, Kulesza, Muñoz Medina and Vassilvitskii 2019). Bounds are tried from the smallest on, and the first one that no more persons exceed, about, is taken:
-the sparse vector technique (Dwork, Naor, Reingold, Rothblum and Vadhan 2009), with exponential noise.
+least where about D/ε persons have more than k rows (Amin, Kulesza, Muñoz Medina and Vassilvitskii 2019). Persons who have few rows more than k count less: what is cut of them is little, and hidden by noise.
+Bounds are tried from the smallest on, and the first one that no more persons exceed, about, is taken: the sparse vector technique (Dwork, Naor, Reingold, Rothblum and Vadhan 2009), with exponential noise.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.noise import NoiseSource
 
 # Chosen by `python -m benchmarks.persons --tune` on tables that are not those of the study.
-BOUND_SHARE: Final = 0.065
-PERSONS_ABOVE: Final = 1.2
+BOUND_SHARE: Final = 0.07
+PERSONS_ABOVE: Final = 0.85
 STEP_RATIO: Final = 1.03
+# A person counts fully who has more rows than the bound by this share of it.
+FULL_EXCESS: Final = 0.3
 
 
 def bound_epsilon(epsilon: float) -> float:
@@ -58,7 +60,7 @@ class BoundedFit:
 class BoundChoice:
     """ε-DP choice of the most rows of a person, whatever numbers of rows persons have. Proof: proofs/persons.md.
 
-    `epsilon` is what the choice takes, `persons_above` how many persons should have more rows than are kept.
+    `epsilon` is what the choice takes, `persons_above` how many persons, counted as `excess` says, should have more rows than are kept.
     """
 
     epsilon: float
@@ -79,10 +81,16 @@ class BoundChoice:
     def excess(self, histogram: NDArray[np.int64]) -> list[Fraction]:
         """For each candidate bound, the number of persons with more rows than it, less the number wanted. One person moves all of them in one direction, each by at most one.
 
-        `histogram` counts persons with 0, 1, …, largest and more rows.
+        `histogram` counts persons with 0, 1, …, largest and more rows. Who has d rows more than a bound k counts min(1, d/(FULL_EXCESS·k)); whoever has more than the largest one counts 1.
         """
-        above = np.cumsum(histogram[::-1])[::-1]
-        return [int(above[bound + 1]) - self.persons_above for bound in candidate_bounds(self.largest)]
+        share, rows = exact(FULL_EXCESS), np.arange(self.largest + 1)
+        found = []
+        for bound in candidate_bounds(self.largest):
+            whole = share.numerator * bound
+            counted = np.clip(share.denominator * (rows - bound), 0, whole)
+            above = Fraction(int(histogram[:-1] @ counted), whole) + int(histogram[-1])
+            found.append(above - self.persons_above)
+        return found
 
     def drawn(self, histogram: NDArray[np.int64], noise: NoiseSource) -> int:
         """The bound: the first candidate that a coin of probability e^(−rate·max(0, excess + G)) accepts, G geometric; or else the largest."""

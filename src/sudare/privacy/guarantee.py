@@ -177,7 +177,7 @@ class Guarantee:
         epsilon, delta = readable_up(self.epsilon), readable_up(self.delta)
         text = f"ε = {epsilon}, δ = {delta}, {self.neighbours} {self.unit}, towards {self.towards}"
         if self.notion != "central":
-            text = f"{self.notion} {text}"
+            text = f"local {text}" if self.notion == "local" else f"parameter {text}"
         return text if self.valid else f"{text} — NOT VALID"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import re
 import sqlite3
 import tempfile
 import uuid
@@ -68,6 +69,8 @@ from sudare.safe_text import name_fault, text_fault
 
 # A release, which carries the name in its receipt, takes no longer one.
 _LONGEST_NAME: Final = 256
+# How the purpose of the charge of a request begins.
+_REQUEST_MARK: Final = re.compile(r"request [0-9a-f]+, version [0-9]+(?:,|$)")
 
 
 @dataclass(frozen=True)
@@ -476,6 +479,7 @@ class Account:
         only a name for its source is bound to it. Of a slice only the slice is charged.
         """
         _checked_sentences(what=what, purpose=purpose)
+        self._check_purpose(purpose)
         self.check_source(source)
         part = slice_of(guarantee, source)
         try:
@@ -538,11 +542,20 @@ class Account:
                 f"A disclosure shows at least one number, got {numbers!r}.", "Count the values that leave."
             )
         _checked_sentences(what=what, towards=towards, purpose=purpose)
+        self._check_purpose(purpose)
         guarantee = Guarantee.none(towards).to_dict()
         body = {"what": what, "purpose": purpose, "numbers": numbers, "guarantee": guarantee, "nonce": _nonce()}
         with self.ledger._writing() as (connection, head):
             self._check_entry(None, lambda: tables.entries(connection))
             return self.ledger._append(connection, head, self.name, _state(connection, self.name), "disclosure", body)
+
+    def _check_purpose(self, purpose: str) -> None:
+        """Raise InvalidParameter where only the account of a request's run enters such a purpose: by it the run finds its own charge again."""
+        if _REQUEST_MARK.match(purpose):
+            raise InvalidParameter(
+                "A purpose that reads like the charge of a request is entered by the run of that request only.",
+                "Say what for in other words.",
+            )
 
     def _check_entry(self, cost: Cost | None, entries: Callable[[], list[Entry]]) -> None:
         """Raise to refuse a charge at this cost, or a disclosure (None), after these entries of all accounts; a plain account refuses none.

@@ -30,7 +30,7 @@ def canonical_json(value: object) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the ledger. `body` is plain JSON and holds no private value."""
+    """One line of the ledger. `body` is plain JSON and holds no value of a record."""
 
     position: int
     previous: str

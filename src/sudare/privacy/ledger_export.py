@@ -5,14 +5,31 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
 from sudare.errors import InvalidParameter
 from sudare.privacy.ledger_chain import Entry, canonical_json
 from sudare.safe_text import escaped_in_json, spreadsheet_safe
 
 Kind = Literal["json", "csv"]
+
+
+def without_file_states(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of an entry, or the terms of an account, without what was noted of the files: by that a ledger knows them again, and nobody else needs it.
+
+    Ledgers before format 4 noted their sizes, and what tells one cut into slices from another is a digest of their bytes.
+    """
+    kept = {name: value for name, value in values.items() if name != "files"}
+    if isinstance(kept.get("slice"), Mapping):
+        kept["slice"] = {name: value for name, value in kept["slice"].items() if name != "partition"}
+    return kept
+
+
+def to_be_shown(entry: Entry) -> Entry:
+    """An entry for others than the ledger's own tools: without what was noted of the files. Its hash is that of the whole entry."""
+    return replace(entry, body=without_file_states(entry.body))
 
 
 def exported(entries: Sequence[Entry], kind: Kind) -> str:

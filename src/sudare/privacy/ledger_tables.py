@@ -15,8 +15,8 @@ from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy.ledger_chain import Entry, Head, canonical_json
 from sudare.privacy.ledger_storage import is_reading
 
-FORMAT: Final = 3
-# From this format on the tables are the same, and only kinds of entries were added: read as it is, changed by the next write.
+FORMAT: Final = 4
+# From this format on the tables are the same, and only kinds of entries and the text for a file were changed: read as it is, changed by the next write.
 OLDEST_READABLE_FORMAT: Final = 1
 LARGEST_BODY_BYTES: Final = 1 << 24
 
@@ -27,6 +27,7 @@ _CREATION_LOCK: Final = 0x737564617265
 MIGRATIONS: Final[dict[int, Callable[[sql.Connection], None]]] = {
     1: lambda _connection: None,
     2: lambda _connection: None,
+    3: lambda _connection: None,
 }
 
 _tables = sql.MetaData()

@@ -171,7 +171,7 @@ class PrivateEstimator(BaseEstimator):
     def _check_declarations(self) -> None:
         if self.account is not None and not isinstance(self.account, Account):
             raise InvalidParameter("account must be an Account.", "Get one from Ledger(…).account(…).")
-        if self.schema is not None and not isinstance(self.schema, Schema):
+        if self.schema is not None and type(self.schema) is not Schema:
             raise InvalidParameter("schema must be a Schema.", "Load one with Schema.load(…).")
         if self.schema is not None and self.bounds is not None:
             raise InvalidParameter("Both a schema and bounds were given.", "Give one of them: the schema has bounds.")
@@ -213,7 +213,7 @@ class PrivateEstimator(BaseEstimator):
         else:
             check_is_fitted(self)
             by_schema = self.schema_digest_ is not None
-        if isinstance(X, Slice):
+        if type(X) is Slice:
             # Read here and by nobody else: what somebody has read is charged for all records.
             X = in_memory(X)
         if not by_schema and not is_in_memory(X):
@@ -245,7 +245,7 @@ class PrivateEstimator(BaseEstimator):
 
     def _keep_source(self, X: object) -> None:
         """Keep which source is read, for the charge. Raise SourceMismatch if the account is for another one."""
-        self._source, self._given_slice = given_source(X), X if isinstance(X, Slice) else None
+        self._source, self._given_slice = given_source(X), X if type(X) is Slice else None
         part = None if self._source is None else self._source.part
         self._slice = {} if part is None else dict(part.where)
         if self.account is not None:

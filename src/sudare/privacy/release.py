@@ -10,6 +10,7 @@ import hashlib
 import inspect
 import math
 import os
+import re
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,7 @@ from sudare.errors import (
     SourceUnreadable,
     UnknownName,
 )
+from sudare.parsing import opened_without_waiting
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.learner_registry import LEARNERS, learner_class, pays_for
@@ -58,6 +60,12 @@ from sudare.report.privacy_card import Card, Signature, card_of
 FORMAT: Final = 1
 NOT_CHARGED: Final = "this model was fitted without an account, so it may not leave."
 _FIELDS: Final = ("format", "guarantee", "learner", "parameters", "receipt", "schema", "tensors", "versions")
+
+# As PEP 440 has them, with a short local part: a card prints them, and a text of any kind could say something else there.
+_VERSION: Final = re.compile(
+    r"[0-9]+(\.[0-9]+)*((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[0-9a-z.]{1,16})?", re.ASCII
+)
+_LONGEST_VERSION: Final = 64
 
 
 @dataclass(frozen=True)
@@ -161,8 +169,8 @@ class Release:
     digest: str | None = None
     signed_by: str | None = None
     _ledger: Ledger | None = field(default=None, repr=False, compare=False)
-    # Set by `load` only; `dataclasses.replace` does not carry it over.
-    _is_loaded: bool = field(default=False, init=False, repr=False, compare=False)
+    # Seal and digest of the file, set by `load` only; `dataclasses.replace` does not carry them over.
+    _loaded: tuple[str, str | None] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, model: Any) -> Release:
@@ -278,8 +286,12 @@ class Release:
         content = read(path)
         verify_signature(content, trusted)
         release = audited(content)
-        object.__setattr__(release, "_is_loaded", True)
+        object.__setattr__(release, "_loaded", release._as_it_is())
         return release
+
+    def _as_it_is(self) -> tuple[str, str | None]:
+        """A digest of all that a model is made from, computed anew, and that of the file."""
+        return sealed(self.content, self.guarantee, self.receipt, self.schema_digest), self.digest
 
     def card(self, signature: Signature | None = None) -> Card:
         """The privacy card; `card_text` of `sudare.report` writes it.
@@ -303,8 +315,14 @@ class Release:
 
 
 def is_loaded(release: object) -> bool:
-    """Whether an object is what `Release.load` returned: not a copy with other fields, and not of a derived class."""
-    return type(release) is Release and release._is_loaded
+    """Whether an object is what `Release.load` returned: not a copy with other fields, not changed since, and not of a derived class."""
+    return (
+        type(release) is Release
+        and type(release.content) is Content
+        and not replaced_methods(release)
+        and not replaced_methods(release.content)
+        and release._loaded == release._as_it_is()
+    )
 
 
 def read(path: str | os.PathLike[str]) -> Parsed:
@@ -322,11 +340,6 @@ def read(path: str | os.PathLike[str]) -> Parsed:
     except OSError as error:
         raise SourceUnreadable(f"'{Path(path).name}' cannot be read ({error.strerror}).", "Check the path.") from None
     return parsed(content)
-
-
-def opened_without_waiting(path: str, flags: int) -> int:
-    """A handle at once: opening a pipe that nobody writes to would otherwise wait for ever."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def audited(content: Parsed) -> Release:
@@ -430,9 +443,9 @@ def _receipt(values: Mapping[str, Any]) -> Receipt:
 
 def _versions(values: Mapping[str, Any]) -> dict[str, str]:
     if set(values) != {"opendp", "sudare"} or not all(
-        isinstance(text, str) and len(text) <= 64 for text in values.values()
+        isinstance(text, str) and len(text) <= _LONGEST_VERSION and _VERSION.fullmatch(text) for text in values.values()
     ):
-        raise unfit("its library versions are not text")
+        raise unfit("its library versions are not written as versions are")
     return dict(values)
 
 

@@ -1,8 +1,8 @@
 """Which data an account pays for: when two spellings name one source, and whether two sources may hold the same records.
 
 A source is a path (a file, a folder, a pattern), objects in a store, a database or a table in it, or just a name. Paths are one source where
-they lead to one file: by their resolved text, by device and inode now, or by device, inode, size and time of change when the account was
-opened. Lists of files (a Dataset, a Delta or Iceberg table) are their common folder and each of their files. Objects are one source by store, bucket
+they lead to one file: by their resolved text, by device and inode now, or by a digest of device, inode and time of change when the account was
+opened. The size of a file is never kept: it depends on single records. Lists of files (a Dataset, a Delta or Iceberg table) are their common folder and each of their files. Objects are one source by store, bucket
 and key, whoever logs in and by which endpoint. Databases are one source by kind, host, port and name, whoever logs in and with which driver. A query may read any table,
 so its source is the whole database. What is held in memory has no source that could be looked at.
 """
@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import hashlib
 import itertools
 import os
+import re
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -43,6 +45,8 @@ MOST_FINGERPRINTS: Final = 256
 # The files that sudare.frames.sources reads, which is not loaded where only a ledger is opened.
 _FILE_ENDINGS: Final = (".parquet", ".pq", ".csv", ".tsv", ".csv.gz", ".csv.bz2", ".csv.zst")
 _DELTA_LOG: Final = "_delta_log"
+# Device, inode, size and time of change: so ledgers before format 4 wrote a file.
+_PLAIN_FINGERPRINT: Final = re.compile(r"(\d+:\d+):\d+:(\d+)")
 
 
 @dataclass(frozen=True)
@@ -212,14 +216,19 @@ def _with_files(text: str, paths: list[str]) -> Source:
 
 
 def given_source(data: object) -> Source | None:
-    """The source of what a fit was given: what it is read from, letter by letter and never by a name. None for what is in memory."""
+    """The source of what a fit was given: what it is read from, letter by letter and never by a name. None for what is in memory.
+
+    Raise InvalidParameter for what only derives from a class that is read.
+    """
     from sudare.frames.derived_sources import DerivedSource
+    from sudare.frames.record_source import checked_kind
     from sudare.frames.table_slices import Slice
     from sudare.schema import Table
 
+    data = checked_kind(data)
     if isinstance(data, DerivedSource):
         return together(map(given_source, data.origins))
-    if isinstance(data, Slice):
+    if type(data) is Slice:
         whole = cast("Source", _source_of(data.origin))
         return replace(whole, part=SliceIdentity(data.partition(), tuple(data.where.items())))
     if isinstance(data, Table):
@@ -343,9 +352,25 @@ def _statuses(paths: list[str]) -> dict[str, os.stat_result]:
     return found
 
 
+def change_times(source: Source | None) -> list[tuple[str, int]]:
+    """The files that a source stands for, each with the time in ns at which it or what is noted of it was changed last, which nobody can set back."""
+    statuses = {} if source is None else _statuses(_paths(source))
+    return sorted((path, status.st_ctime_ns) for path, status in statuses.items())
+
+
 def _fingerprint(status: os.stat_result) -> str:
-    """What stays the same when a file is moved or linked, and is not when its inode is given to another file later."""
-    return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+    """What stays the same when a file is moved or linked, and is not when its inode is given to another file later. It does not depend on what is in it."""
+    return _fingerprint_of(f"{status.st_dev}:{status.st_ino}", str(status.st_mtime_ns))
+
+
+def _fingerprint_of(place: str, changed: str) -> str:
+    return hashlib.sha256(f"file {place} {changed}".encode()).hexdigest()
+
+
+def _known_files(source: Source) -> set[str]:
+    """The files of a source as they were when it was looked at, those from older ledgers as they would be written now."""
+    plain = {file: _PLAIN_FINGERPRINT.fullmatch(file) for file in source.files}
+    return {file if found is None else _fingerprint_of(found[1], found[2]) for file, found in plain.items()}
 
 
 def _keys(path: str, status: os.stat_result) -> set[str]:
@@ -355,7 +380,7 @@ def _keys(path: str, status: os.stat_result) -> set[str]:
 def _file_keys(source: Source) -> set[str]:
     """All by which a file of the source can be known: its path, what stands there now, and what stood there once."""
     now = _statuses(_paths(source))
-    return {source.text, *source.files, *(key for path, status in now.items() for key in _keys(path, status))}
+    return {source.text, *_known_files(source), *(key for path, status in now.items() for key in _keys(path, status))}
 
 
 def _contains(one: str, other: str) -> bool:
@@ -399,8 +424,8 @@ def _is_same_database(one: Source, other: Source) -> bool:
     if one.database is None or other.database is None:
         return False
     files, other_files = _statuses(_paths(one)), _statuses(_paths(other))
-    shared = {key for path, status in files.items() for key in _keys(path, status)} | set(one.files)
-    others = {key for path, status in other_files.items() for key in _keys(path, status)} | set(other.files)
+    shared = {key for path, status in files.items() for key in _keys(path, status)} | _known_files(one)
+    others = {key for path, status in other_files.items() for key in _keys(path, status)} | _known_files(other)
     return one.database[0] == other.database[0] or not shared.isdisjoint(others)
 
 

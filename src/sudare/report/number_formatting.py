@@ -21,6 +21,18 @@ def rounded_down(number: float) -> str:
     return _rounded(number, decimal.ROUND_FLOOR)
 
 
+def spent_text(epsilon: float, delta: float) -> str:
+    """ε, and δ where it is not 0, rounded up: what was spent or is asked for."""
+    shown = [rounded_up(number) if number else "0" for number in (epsilon, delta)]
+    return f"ε = {shown[0]}{f', δ = {shown[1]}' if delta else ''}"
+
+
+def left_text(epsilon: float, delta: float, *, has_delta: bool) -> str:
+    """ε, and δ where it is counted, rounded down: what is left."""
+    shown = [rounded_down(number) if number else "0" for number in (epsilon, delta)]
+    return f"ε = {shown[0]}{f', δ = {shown[1]}' if has_delta else ''}"
+
+
 def nearest(number: float, digits: int = SIGNIFICANT_DIGITS) -> str:
     """So many digits, rounded to the nearest: measurements."""
     return _rounded(number, decimal.ROUND_HALF_EVEN, digits)

@@ -16,12 +16,15 @@ from rich.cells import cell_len
 
 from sudare.languages import Language, translated, translator
 from sudare.report.number_formatting import one_in, percent_up, rounded_up, whole
-from sudare.safe_text import escaped_for_terminal
+from sudare.safe_text import escaped_for_terminal, quoted
 
 STRONG_UP_TO = 1.0
 MODERATE_UP_TO = 3.0
 WEAK_UP_TO = 10.0
 SCALE_TEXT = "ε up to 1 strong, up to 3 moderate, above 3 weak, above 10 very weak"
+
+# Whom a promise is made to that names nobody.
+EVERYONE = "everyone"
 
 Signature = Literal["trusted", "unchecked"]
 
@@ -135,14 +138,18 @@ def found_keys(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
     columns, found = parameters.get("keys"), len(parameters.get("found") or ())
     if not columns:
         return []
-    text = f"{whole(found)} of {', '.join(columns)}, chosen privately: values that enough rows have. They are shown as they stand in the records"
+    text = f"{whole(found)} of {', '.join(map(quoted, columns))}, chosen privately: values that enough rows have. They are shown as they stand in the records"
     return [("values found in the records", text)]
 
 
 def computed_from(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(label, text) where a release is not about all rows of its table: which slice of it was read, and how many rows of a person are kept."""
     person, where = parameters.get("person"), parameters.get("slice")
-    part = [] if where is None else ["the rows with " + " and ".join(f"{name} = {where[name]}" for name in where)]
+    part = (
+        []
+        if where is None
+        else ["the rows with " + " and ".join(f"{quoted(name)} = {quoted(str(where[name]))}" for name in where)]
+    )
     kept = [] if person is None else [_kept_rows_text(person)]
     return [("computed from", "; of these ".join([*part, *kept]))] if part or kept else []
 
@@ -190,16 +197,25 @@ def card_strength(card: Card) -> Strength:
 
 def card_rows(card: Card, language: Language = "en") -> list[tuple[str, str]]:
     """(what a lawyer asks, the answer), in the order of asking."""
-    strength = card_strength(card)
-    rows = [
+    strength, said = card_strength(card), translator(language)
+    account = said(
+        "account {account}, entry {entry} of ledger {ledger}…",
+        account=quoted(card.account, language),
+        entry=card.entry,
+        ledger=card.ledger[:8],
+    )
+    towards = said("{towards}, whatever they know or compute", towards=towards_text(card, language))
+    before = [
         ("guarantee", f"{_epsilon_text(card)}: {strength.word} ({strength.reason})"),
         ("holds between", _relation_text(card)),
         ("protects", _unit_text(card)),
-        ("towards", f"{card.towards}, whatever they know or compute"),
+    ]
+    after = [
         ("exceptions", _exception_text(card)),
         ("not protected", _not_protected_text(card)),
         *card.remarks,
-        ("paid by", f"account '{card.account}', entry {card.entry} of ledger {card.ledger[:8]}…"),
+    ]
+    rows = [
         *([] if card.signature is None else [("signature", _signature_text(card))]),
     ]
     if card.versions:
@@ -211,7 +227,11 @@ def card_rows(card: Card, language: Language = "en") -> list[tuple[str, str]]:
     rows.append(("scale", SCALE_TEXT))
     told = [
         ("what leaves", _what_leaves(card, language)),
-        *((label, translated(text, language)) for label, text in rows),
+        *((label, said(text)) for label, text in before),
+        ("towards", towards),
+        *((label, said(text)) for label, text in after),
+        ("paid by", account),
+        *((label, said(text)) for label, text in rows),
     ]
     # Names in it were written by others: none of them may begin a line of its own.
     return [(translated(label, language), escaped_for_terminal(text)) for label, text in told]
@@ -226,19 +246,34 @@ def _what_leaves(card: Card, language: Language) -> str:
 def columns_text(card: Card, language: Language = "en") -> str:
     """All columns that a release is computed from: those it declares, then those of found values, the target, and the one that says whose a row is."""
     said, besides = translator(language), card.besides
-    return ", ".join(
+    comma = "、" if language == "ja" else ", "
+    return comma.join(
         [
-            *card.columns,
-            *(said("{column} (values found in the records)", column=name) for name in besides.keys),
+            *(quoted(name, language) for name in card.columns),
+            *(said("{column} (values found in the records)", column=quoted(name, language)) for name in besides.keys),
             *(
-                [said("a label column (classes {classes})", classes=", ".join(besides.classes))]
+                [
+                    said(
+                        "a label column, which the file does not name (classes {classes})",
+                        classes=comma.join(quoted(name, language) for name in besides.classes),
+                    )
+                ]
                 if besides.classes
                 else []
             ),
             *([said("a target column of numbers")] if besides.number else []),
-            *([] if besides.person is None else [said("{column} (whose row it is)", column=besides.person)]),
+            *(
+                []
+                if besides.person is None
+                else [said("{column} (whose row it is)", column=quoted(besides.person, language))]
+            ),
         ]
     )
+
+
+def towards_text(card: Card, language: Language = "en") -> str:
+    """To whom the promise is made: everyone, or those that the file names."""
+    return translated(card.towards, language) if card.towards == EVERYONE else quoted(card.towards, language)
 
 
 def card_text(card: Card, language: Language = "en") -> str:

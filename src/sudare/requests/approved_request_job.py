@@ -43,7 +43,7 @@ from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.release import Release
 from sudare.privacy.release_file import LARGEST_FILE_BYTES
-from sudare.requests.price import estimator, now, table_state
+from sudare.requests.price import estimator, is_in_state, now
 from sudare.requests.request import Outcome, Request, begun, ended
 from sudare.requests.request_account import (
     RequestAccount,
@@ -166,7 +166,7 @@ def _learner(settings: RequestSettings, account: Account, request: Request, tell
 
 
 def _check_table(table: AskableTable, request: Request) -> None:
-    if not table.may_change and table_state(table) != request.newest.table_state:
+    if not table.may_change and not is_in_state(table, request.newest.table_state):
         raise DataError(
             f"Table '{table.name}' was changed after the request was priced. Nothing more was charged.",
             "Ask anew; or have the steward set may_change = true for a table that grows every day.",
@@ -177,7 +177,8 @@ def _save_fitted(settings: RequestSettings, request: Request, model: PrivateEsti
     """Fit, and write the signed release into the run's own folder. All that can go wrong after a charge is looked at before it."""
     key = settings.key()
     make_private_folder(settings.releases_folder)
-    if (settings.releases_folder / kept.name).exists():
+    # Also what would be written beside it, and links that lead nowhere.
+    if any(settings.releases_folder.glob(f"{kept.stem}.*")):
         raise ReleaseExists(f"'{kept.name}' exists already.", ReleaseExists.help)
     table = settings.table(request.table)
     with _room(kept.parent, table, model):
@@ -190,7 +191,7 @@ def _save_fitted(settings: RequestSettings, request: Request, model: PrivateEsti
 
 @contextlib.contextmanager
 def _room(folder: Path, table: AskableTable, model: PrivateEstimator) -> Iterator[None]:
-    """Hold room on the disk for the largest release, and for rows beside it. Raise RequestError where there is none."""
+    """Hold room on the disk for the largest release, and for rows beside it. Raise RequestError where there is none; how much would tell the table's size."""
     has_rows = model.beside_digest is not None and os.path.isfile(table.source)
     needed = LARGEST_FILE_BYTES + (os.path.getsize(table.source) if has_rows else 0)
     with contextlib.ExitStack() as held:
@@ -198,7 +199,7 @@ def _room(folder: Path, table: AskableTable, model: PrivateEstimator) -> Iterato
             held.enter_context(space_kept(folder, needed))
         except OSError as error:
             raise RequestError(
-                f"There is no room of {needed >> 20} MiB for the release ({error.strerror}). Nothing more was charged.",
+                f"There is no room for the release ({error.strerror}). Nothing more was charged.",
                 "Make room in the folder of requests, and run it again.",
             ) from None
         yield
@@ -251,8 +252,13 @@ def _publish(kept: Path, release: Release, releases: Path) -> None:
         try:
             write_new(target, _pieces(file))
         except FileExistsError:
-            if _digest(target) != _digest(file):
+            if not target.is_file() or _digest(target) != _digest(file):
                 raise ReleaseExists(f"'{target.name}' exists already.", ReleaseExists.help) from None
+        except OSError as error:
+            raise RequestError(
+                f"The release is computed and kept, and cannot be put into the folder of releases ({error.strerror}).",
+                "Make room there or give rights to it, and run it again: it is not charged twice.",
+            ) from None
 
 
 def _file_of_digest(kept: Path, digest: str) -> Path:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from sudare.errors import InvalidParameter
-from sudare.requests.catalogue import Field, Kind
 from sudare.requests.declared_parameters import FieldType
+from sudare.requests.request_kinds import Field, Kind
 from sudare.schema import Schema
 
 # Letters; a double has 17 significant digits.

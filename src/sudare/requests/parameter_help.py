@@ -39,6 +39,10 @@ WORDS: Final[dict[str, FieldWords]] = {
     "encoding": FieldWords("--encode-as", "How columns become numbers."),
     "method": FieldWords("--method", "How the model is made private; auto chooses from public facts."),
     "sampling_rate": FieldWords("--sampling-rate", "With which public probability a step of training sees a row."),
+    "decision": FieldWords(
+        "--decision",
+        "Which class is answered: the likeliest, or balanced: the one that is likelier than usual, which finds rare ones.",
+    ),
     "radius": FieldWords("--radius", "The largest norm of what is drawn."),
     "prior_scale": FieldWords("--prior-scale", "How wide the prior is."),
     "draws": FieldWords("--draws", "How many draws share the ε."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import os
+import uuid
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,13 +17,13 @@ from sudare.privacy.accounting import Cost, decimal_up
 from sudare.privacy.guarantee import Guarantee, Unit
 from sudare.privacy.ledger import Quote
 from sudare.privacy.private_estimator import PrivateEstimator
-from sudare.privacy.source_identity import given_source
+from sudare.privacy.source_identity import change_times, given_source
 from sudare.report import strength_of
 from sudare.report.privacy_card import Strength
-from sudare.requests.catalogue import Kind, epsilon_fields, kind_named, make
 from sudare.requests.expected_error import ExpectedError, expected_errors
 from sudare.requests.field_values import values_of_texts
 from sudare.requests.request import Request, Values, Version
+from sudare.requests.request_kinds import Kind, epsilon_fields, kind_named, make
 from sudare.requests.steward_settings import AskableTable, RequestSettings
 from sudare.schema import Schema
 
@@ -124,9 +125,20 @@ def estimator(kind: str, schema: Schema, values: Values) -> PrivateEstimator:
     return made
 
 
-def table_state(table: AskableTable) -> str:
-    """A digest that is another one when the table was changed, as far as that shows without reading it."""
-    return hashlib.sha256(repr(source(table.data()).state()).encode()).hexdigest()
+def table_state(table: AskableTable, salt: str = "") -> str:
+    """A salt and a digest with it that is another one when the table was changed, as far as that shows without reading it; a new salt without one.
+
+    Entries of the ledger have a digest of this: without the salt, which only the folder of requests has, the size of a file could be found by trying.
+    """
+    salt = salt or uuid.uuid4().hex
+    data = table.data()
+    seen = salt, source(data).state(), change_times(given_source(data))
+    return f"{salt}:{hashlib.sha256(repr(seen).encode()).hexdigest()}"
+
+
+def is_in_state(table: AskableTable, state: str) -> bool:
+    """Whether the table is as it was when `table_state` gave this."""
+    return table_state(table, state.partition(":")[0]) == state
 
 
 def price_now(settings: RequestSettings, request: Request) -> Price:

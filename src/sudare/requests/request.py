@@ -17,8 +17,8 @@ from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger_chain import canonical_json
-from sudare.requests.catalogue import KINDS
 from sudare.requests.expected_error import ExpectedError
+from sudare.requests.request_kinds import KINDS
 from sudare.safe_text import name_fault, text_fault
 
 State = Literal["asked", "approved", "denied", "running", "done", "failed", "interrupted"]
@@ -40,7 +40,7 @@ _STATES: Final = (*OPEN_STATES, *ENDED_STATES)
 class Version:
     """What is asked for: kind and values, and what that promises and costs, from public facts.
 
-    `schema` and `table_state` are digests of the declaration and of the table as they were when it was priced.
+    `schema` and `table_state` are digests of the declaration and of the table as they were when it was priced, the latter with a salt.
     """
 
     number: int
@@ -109,7 +109,7 @@ class Request:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over what the newest version asks for, of which table, what for, and what it costs; the ledger's entries of decisions have it."""
+        """SHA-256 over what the newest version asks for, of which table, what for, what it costs and how far it would be off; the ledger's entries of decisions have it."""
         version = self.newest
         asked = [
             self.identity,
@@ -123,6 +123,7 @@ class Request:
             dict(version.cost),
             version.schema,
             version.table_state,
+            [asdict(each) for each in version.expected],
         ]
         return hashlib.sha256(canonical_json(asked).encode()).hexdigest()
 
@@ -216,7 +217,10 @@ def parsed_request(text: str | bytes, identity: str) -> Request:
         values["outcome"] = None if values["outcome"] is None else Outcome(**values["outcome"])
         request = Request(**values)
         _check_fields(request, *request.versions, *request.decisions)
-        _check_fields(*(each for version in request.versions for each in version.expected))
+        expected = [each for version in request.versions for each in version.expected]
+        _check_fields(*expected)
+        for each in expected:
+            each.said()
         if request.outcome is not None:
             _check_fields(request.outcome)
         Guarantee.from_dict(request.newest.guarantee)
@@ -257,6 +261,10 @@ _FITS: Final[Mapping[Any, Callable[[Any], bool]]] = {
     "Verdict": lambda value: value in ("approved", "denied"),
     "State": lambda value: value in _STATES,
     "Values": _are_values,
+    "bool": lambda value: isinstance(value, bool),
+    "Mapping[str, str]": lambda value: (
+        isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+    ),
 }
 
 

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from sudare.errors import RequestError, RequestStopped
 from sudare.privacy.account_balance import Amount
-from sudare.privacy.account_charges import asked_amount, beyond_permitted, in_relation
+from sudare.privacy.account_charges import asked_amount, in_relation
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Charged
 from sudare.privacy.ledger_chain import Entry, Receipt
+from sudare.privacy.run_account import RunAccount, entries_of
 from sudare.privacy.source_identity import Source
-from sudare.requests.request import Request
+from sudare.requests.request import Decision, Request
 
 _WHO_CHANGED_IT: Final = "Nothing was charged. Somebody changed the folder of requests, or put another ledger there: find out who, and ask anew."
 
 
-class RequestAccount(Account):
+class RequestAccount(RunAccount):
     """An account as the run of a request sees it. Whoever comes again goes on with the first charge, unless something was computed for it."""
 
     def __init__(
         self, account: Account, mark: str, permitted: Amount, when_charged: Callable[[], None] | None = None
     ) -> None:
-        super().__init__(account.ledger, account.name)
-        self._mark, self._permitted, self._when_charged = mark, permitted, when_charged
+        super().__init__(account, mark, permitted)
+        self._when_charged = when_charged
 
     def __reduce__(self) -> tuple[object, ...]:
         return RequestAccount, (Account(self.ledger, self.name), self._mark, self._permitted)
@@ -34,26 +36,19 @@ class RequestAccount(Account):
         self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "", source: Source | None = None
     ) -> Charged:
         """Enter the charge of this request, or go on with it; or raise and leave everything as it was."""
-        charged = self.begun(guarantee, cost, what, self._mark)
-        if charged is None:
-            charged = super().charge(guarantee, cost, what, self._mark, source)
+        charged = super().charge(guarantee, cost, what, purpose, source)
         if self._when_charged is not None:
             self._when_charged()
         return charged
 
-    def receipt_of(self, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Receipt | None:
-        """The receipt of the charge of this request; None where there is none yet."""
-        return super().receipt_of(guarantee, cost, what, self._mark)
+    def _beyond(self, beyond: str) -> RequestError:
+        return RequestError(f"The run {beyond}.", "Nothing was charged. Ask anew.")
 
-    def _check_entry(self, cost: Cost | None, entries: Callable[[], list[Entry]]) -> None:
-        beyond = None if cost is None else beyond_permitted(cost, self._permitted)
-        if beyond is not None:
-            raise RequestError(f"The run {beyond}.", "Nothing was charged. Ask anew.")
-        if charge_under(self._mark, entries()) is not None:
-            raise RequestStopped(
-                "This request was charged already, and what was computed for it is gone.",
-                "Nothing more was charged. Ask anew.",
-            )
+    def _charged_already(self) -> RequestStopped:
+        return RequestStopped(
+            "This request was charged already, and what was computed for it is gone.",
+            "Nothing more was charged. Ask anew.",
+        )
 
 
 def permitted_amount(account: Account, request: Request) -> Amount:
@@ -64,8 +59,8 @@ def permitted_amount(account: Account, request: Request) -> Amount:
 
 
 def charge_under(mark: str, entries: list[Entry]) -> Entry | None:
-    """The charge with this purpose; None where there is none."""
-    return next((entry for entry in entries if entry.kind == "charge" and entry.body["purpose"] == mark), None)
+    """The charge with this mark, which only the account of the request's run enters; None where there is none."""
+    return next((entry for entry in entries_of(mark, entries) if entry.kind == "charge"), None)
 
 
 def charged_amount(account: Account, mark: str) -> Amount:
@@ -87,8 +82,35 @@ def has_result(account: Account, mark: str) -> bool:
 
 
 def check_entered(account: Account, request: Request) -> None:
-    """Raise RequestError unless the ledger has the newest version exactly as it stands: whoever writes to the folder of requests can change a file, and no entry."""
-    _check_entered(_entries_of(account, request), request)
+    """Raise RequestError unless the ledger has the request as it stands: whoever writes to the folder of requests can change a file, and no entry."""
+    as_entered(account, request)
+
+
+def as_entered(account: Account, request: Request) -> Request:
+    """The request with the reasons and decisions that the ledger has, to be shown or decided about.
+
+    Raise RequestError unless the ledger has the newest version exactly as it stands, who asked, who made each version, and each decision. Decisions that
+    only the ledger has are there: somebody was killed before they could be kept, or took them out of the file.
+    """
+    entries = _entries_of(account, request)
+    bodies = [entry.body for entry in entries]
+    _check_entered(bodies, request)
+    made = {body["version"]: body for body in bodies if body["event"] in ("asked", "changed")}
+    people = {number: body["who"] for number, body in made.items()}
+    if request.who != people.get(1) or any(each.who != people.get(each.number) for each in request.versions):
+        raise _not_entered(request)
+    decisions = tuple(
+        Decision(entry.body["version"], entry.body["event"], entry.body["who"], entry.time, entry.body["purpose"])
+        for entry in entries
+        if entry.body["event"] in ("approved", "denied")
+    )
+    entered = {(each.version, each.verdict, each.who) for each in decisions}
+    if any((each.version, each.verdict, each.who) not in entered for each in request.decisions):
+        raise RequestError(
+            f"The decisions about request {request.identity} are not those that the ledger has.", _WHO_CHANGED_IT
+        )
+    versions = tuple(replace(each, reason=made[each.number]["purpose"]) for each in request.versions)
+    return replace(request, versions=versions, decisions=decisions)
 
 
 def check_approved(account: Account, request: Request) -> None:
@@ -96,7 +118,7 @@ def check_approved(account: Account, request: Request) -> None:
 
     Where that is more than one, who asked and who made this version do not count.
     """
-    entries = _entries_of(account, request)
+    entries = [entry.body for entry in _entries_of(account, request)]
     _check_entered(entries, request)
     number = request.newest.number
     if any(body["event"] == "denied" for body in entries):
@@ -120,18 +142,20 @@ def check_approved(account: Account, request: Request) -> None:
         )
 
 
-def _entries_of(account: Account, request: Request) -> list[Mapping[str, Any]]:
+def _entries_of(account: Account, request: Request) -> list[Entry]:
     """What the ledger says of a request, oldest first."""
-    return [
-        each.body for each in account.entries() if each.kind == "request" and each.body["request"] == request.identity
-    ]
+    return [each for each in account.entries() if each.kind == "request" and each.body["request"] == request.identity]
 
 
 def _check_entered(entries: list[Mapping[str, Any]], request: Request) -> None:
     number = request.newest.number
     made = ("asked" if number == 1 else "changed", number)
     if not any((body["event"], body["version"]) == made and body["digest"] == request.digest for body in entries):
-        raise RequestError(
-            f"Request {request.identity} is not what the ledger says was asked for in version {number}.",
-            _WHO_CHANGED_IT,
-        )
+        raise _not_entered(request)
+
+
+def _not_entered(request: Request) -> RequestError:
+    number = request.newest.number
+    return RequestError(
+        f"Request {request.identity} is not what the ledger says was asked for in version {number}.", _WHO_CHANGED_IT
+    )

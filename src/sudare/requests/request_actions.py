@@ -69,10 +69,11 @@ def decide(
     """The request after a decision about the version that was looked at."""
     store = settings.store
     with store.changing():
-        request = decided(store.request(identity), version, verdict, who, now(), reason)
-        account = settings.account(settings.table(request.table))
+        found = store.request(identity)
+        account = settings.account(settings.table(found.table))
+        request = decided(found, version, verdict, who, now(), reason)
         if verdict == "approved":
-            check_entered(account, request)
+            check_entered(account, found)
         if not dry_run:
             enter(account, request, verdict, who, reason)
             store.replace(request)

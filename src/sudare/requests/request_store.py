@@ -81,8 +81,8 @@ class RequestStore:
             yield is_alone
 
     def is_running(self, identity: str) -> bool:
-        """Whether a process runs the request now."""
-        if not (self.folder / f"{identity}{_RUN}").exists():
+        """Whether a process runs the request now; no request has a name that is none."""
+        if not IDENTITY.fullmatch(identity) or not (self.folder / f"{identity}{_RUN}").exists():
             return False
         with held_alone(self.folder / f"{identity}{_RUN}") as is_alone:
             return not is_alone

@@ -110,7 +110,7 @@ def spelling_hint(values: pa.ChunkedArray, listed: Category | Label, unknown: np
     texts = [str(text) for text in pc.unique(values.filter(pa.array(unknown))).to_pylist() if text is not None]
     levels = set(map(str, listed.levels))
     if any(text.strip() in levels for text in texts):
-        return " Some are listed values with blanks around them: --csv tidy=yes (CsvFile(path, tidy=True)) reads those of a CSV file."
+        return " Some are listed values with blanks around them: --csv tidy=yes (sudare.frames.CsvFile(path, tidy=True)) reads those of a CSV file."
     alike = {level.translate(LOOK_ALIKES) for level in levels}
     if any(text.translate(LOOK_ALIKES) in alike for text in texts):
         return (

@@ -19,6 +19,7 @@ import tomli_w
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter, PersonRowsExceeded, SchemaError
 from sudare.files import write_atomically
+from sudare.parsing import first_bytes
 from sudare.safe_text import looks_like_a_value
 from sudare.schema.canonical_value_texts import canonical_texts
 from sudare.schema.column_values import Codes, clipped_numbers, codes, holds, nobody_named
@@ -34,7 +35,7 @@ from sudare.schema.encodings import (
 )
 from sudare.schema.lazy_pyarrow import pa, pc
 from sudare.schema.table_from_any_frame import Table, as_table, attempt, column_names, unique_names
-from sudare.schema.toml_document import LARGEST_FILE_BYTES, draft_text, parse_toml, read_document, write_document
+from sudare.schema.toml_document import KINDS, LARGEST_FILE_BYTES, draft_text, parse_toml, read_document, write_document
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,7 +59,7 @@ class Schema:
             )
         for name, column in self.columns.items():
             column_name(name)
-            if not isinstance(column, Number | Category | Label):
+            if type(column) not in KINDS.values():
                 raise SchemaError(f"Column {name!r} is not a declaration.", "Declare it as Number, Category or Label.")
         named = {column_name(name): column for name, column in self.columns.items()}
         if len(named) < len(self.columns):
@@ -75,7 +76,7 @@ class Schema:
     def _check_person(self) -> None:
         if self.person is None:
             return
-        if not isinstance(self.person, Person):
+        if type(self.person) is not Person:
             raise SchemaError("`person` is not a Person.", "Give Person(column=…, most_rows=…).")
         if self.person.column in self.columns:
             raise SchemaError(
@@ -346,9 +347,3 @@ def held_by(table: object, name: str) -> str:
     """What a column holds, in words; also for columns that no schema could declare as they are."""
     found = attempt(lambda: as_table(table, [name]))
     return holds(found.column(name).type) if isinstance(found, Table) else "values of several types"
-
-
-def first_bytes(path: str | os.PathLike[str], size: int) -> bytes:
-    """The beginning of a file, or all of it if it is not longer than `size`."""
-    with open(path, "rb") as file:
-        return file.read(size)

@@ -181,7 +181,7 @@ def opened_matrix(data: Any, columns: Sequence[str] | None) -> tuple[list[str], 
         raise DataError(
             "The data are not a table: not a frame, a mapping of columns, or an array with two dimensions.",
             "Give a frame, a dictionary of columns, or a two-dimensional array. A file or database is read first: "
-            "read(source, schema=…) from sudare.frames.sources. Reshape your data: array.reshape(-1, 1) is one column.",
+            "read(source, schema=…) from sudare.frames. Reshape your data: array.reshape(-1, 1) is one column.",
         )
     if columns is None:
         raise DataError(

@@ -1,6 +1,6 @@
 """Quantiles of counted values, several at once from one ε, drawn exactly. Proof: proofs/quantiles.md.
 
-Values are counted in public cells. A quantile is a cell; how wrong a cell is, is by how many records its ranks miss the wanted rank. The exponential
+Values are counted in public cells. A quantile is a cell; how wrong a cell is, is by how many records the ranks of its records miss the wanted one. The exponential
 mechanism (McSherry and Talwar 2007) takes a cell for every wanted quantile at once, and the *largest* of their errors is what makes a choice unlikely: one
 record moves it by no more than it moves one error, however many quantiles are wanted. A single quantile is drawn by permute-and-flip (McKenna and Sheldon
 2020). A second draw takes cells for the same ranks again, to both sides of what was drawn first: intervals.
@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from flint import arb
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidParameter
@@ -43,6 +44,8 @@ _WEIGHT_PARTS: Final = 64
 # More than all rounding of floats can change in a share of weights.
 _FLOAT_MARGIN: Final = 2.0**-30
 _BEYOND_ALL_RANKS: Final = 2**62
+# At how many bounds the law of ends is added up.
+_BOUNDS: Final = 5_000
 
 
 def checked_quantiles(quantiles: object) -> tuple[float, ...]:
@@ -112,8 +115,18 @@ class Cells:
 
 def middles_of_bins(names: Iterable[str]) -> str:
     """What is to be said beside quantiles of columns with declared bins."""
-    columns = ", ".join(names)
+    columns = ", ".join(map(repr, names))
     return f"Quantiles of {columns} are the middles of declared bins, wherever in a bin they lie."
+
+
+def _distance(within: Floats, shares: Floats, level: float) -> float:
+    """What a number exceeds with probability 1 − level that is uniform up to one of `within`, which have these shares."""
+
+    def missing(distance: float) -> float:
+        return (1.0 - level) - float(shares @ np.maximum(1.0 - distance / within, 0.0))
+
+    found: float = brentq(missing, 0.0, float(within.max()))
+    return found
 
 
 class End(NamedTuple):
@@ -147,8 +160,8 @@ class JointQuantiles:
 
     @cached_property
     def denominator(self) -> int:
-        """Ranks are counted in so many parts of a record."""
-        return math.lcm(*(exact(quantile).denominator for quantile in self.quantiles))
+        """Ranks are counted in so many parts of a record: those of all quantiles, and halves."""
+        return 2 * math.lcm(*(exact(quantile).denominator for quantile in self.quantiles))
 
     @cached_property
     def moves(self) -> tuple[int, ...]:
@@ -187,21 +200,24 @@ class JointQuantiles:
         ratio = 2 * (1 - exact(self.level)) * self.columns * len(ends) / (self.columns * len(self.quantiles) + 1)
         return ratio / (1 + ratio)
 
-    def ends(self, rows: float) -> list[End]:
-        """The ends of intervals that are drawn in a table of about so many rows; all others are at the declared bounds.
+    @cached_property
+    def interval_stages(self) -> tuple[tuple[float, tuple[End, ...]], ...]:
+        """Which ends of intervals can be drawn, all of them first, each time with the number of rows above which they are.
 
         The fewer ends there are, the nearer they come: those with the fewest records on their side are left out until all others have enough.
         """
-        if self.level is None:
-            return []
+        stages = []
         ends = [End(place, is_upper) for place in range(len(self.quantiles)) for is_upper in (False, True)]
-        while ends:
+        while ends and self.level is not None:
             reaches = self.reaches(ends)
-            room = [rows * self._share_beyond(end) / reach for end, reach in zip(ends, reaches, strict=True)]
-            if min(room) > REACHES_NEEDED:
-                return ends
-            del ends[room.index(min(room))]
-        return []
+            rows = [REACHES_NEEDED * reach / self._share_beyond(end) for end, reach in zip(ends, reaches, strict=True)]
+            stages.append((max(rows), tuple(ends)))
+            del ends[rows.index(max(rows))]
+        return tuple(stages)
+
+    def ends(self, rows: float) -> tuple[End, ...]:
+        """The ends of intervals that are drawn in a table of about so many rows; all others are at the declared bounds."""
+        return next((ends for needed, ends in self.interval_stages if rows > needed), ())
 
     def reaches(self, ends: Sequence[End]) -> list[float]:
         """How far each of these ends typically is from its quantile, in records."""
@@ -209,17 +225,28 @@ class JointQuantiles:
         reach = (self.columns * len(ends) + 1) / (2 * self.rate(self.interval_share(ends)))
         return [reach / (self.denominator * self.weights[end.quantile]) for end in ends]
 
+    def end_distances(self, ends: Sequence[End], rows: float, level: float) -> list[float]:
+        """How far each of these ends is from its quantile in a table of so many rows, in records: exceeded with probability 1 − level, where values lie evenly."""
+        rate, count = self.rate(self.interval_share(ends)), self.columns * len(ends)
+        scales = [rate * self.denominator * self.weights[end.quantile] for end in ends]
+        # A bound r has the density exp(−r) · Π (cells within it), and cells are no more than there are on a side; each end is then uniform within the bound.
+        bounds = np.linspace(0.0, count + 10 * math.sqrt(count) + 40, _BOUNDS + 1)[1:]
+        sides = [scale * rows * self._share_beyond(end) for end, scale in zip(ends, scales, strict=True)]
+        within = [np.minimum(bounds, side) for side in sides]
+        logarithms = self.columns * np.sum(np.log(within), axis=0) - bounds
+        shares = np.exp(logarithms - logarithms.max())
+        shares /= shares.sum()
+        return [_distance(cells, shares, level) / scale for cells, scale in zip(within, scales, strict=True)]
+
     @property
     def rows_for_intervals(self) -> float:
         """A table of more rows has both ends of all intervals; in one of fewer some are at the declared bounds."""
-        ends = self.ends(math.inf)
-        if not ends:
-            return 0.0
-        found = (
-            REACHES_NEEDED * reach / self._share_beyond(end)
-            for end, reach in zip(ends, self.reaches(ends), strict=True)
-        )
-        return max(found)
+        return self.interval_stages[0][0] if self.interval_stages else 0.0
+
+    @property
+    def rows_for_any_end(self) -> float:
+        """In a table of more rows some end of an interval is drawn; in one of fewer all reach from one declared bound to the other."""
+        return min((needed for needed, _ in self.interval_stages), default=0.0)
 
     def _share_beyond(self, end: End) -> float:
         """The share of all records on the side of a quantile where its end is."""
@@ -261,44 +288,53 @@ class JointQuantiles:
         """The same ranks again, among cells from that of each quantile on to one side (`middles`, by column and quantile), and the rate."""
         choices = []
         for column, cells in zip(counts, middles.tolist(), strict=True):
-            below, upto = self._ranks(column)
-            wanted = self._wanted(column)
+            (below, upto), wanted = self._ranks(column), self._wanted(column)
+            beyond = int(upto[-1]) + self.denominator
             for end in ends:
                 sides = (
-                    _upwards(below, upto, cells[end.quantile])
+                    _upwards(below, upto, cells[end.quantile], beyond)
                     if end.is_upper
-                    else _downwards(below, upto, cells[end.quantile])
+                    else _downwards(below, upto, cells[end.quantile], -(self.denominator // 2))
                 )
                 choices.append(Choice(*sides, wanted[end.quantile], self.weights[end.quantile]))
         return choices, self.rate(self.interval_share(ends))
 
     def _ranks(self, counts: Integers) -> tuple[Integers, Integers]:
-        upto = self.denominator * np.cumsum(counts, dtype=np.int64)
-        return upto - self.denominator * counts, upto
+        """The ranks from which and up to which each cell is exact: those of its first and last record, the i-th of which has the rank i − ½.
+
+        An empty cell is exact nowhere: the first is that of the record after it, the last that of the one before.
+        """
+        below, half = self.denominator * np.cumsum(counts, dtype=np.int64), self.denominator // 2
+        return below - self.denominator * counts + half, below - half
 
     def _wanted(self, counts: Integers) -> list[int]:
-        return [int(exact(quantile) * self.denominator) * int(counts.sum()) for quantile in self.quantiles]
+        """The rank of the exact quantile where the number of records stays as it is, else about that: its mean over numbers of records, which moves evenly with them."""
+        parts, records = self.denominator, int(counts.sum())
+        if self.neighbours == "replace-one" and not self.grouped:
+            return [parts * math.ceil(exact(quantile) * records) - parts // 2 for quantile in self.quantiles]
+        shares = [(int(exact(quantile) * parts), exact(quantile).denominator) for quantile in self.quantiles]
+        return [share * records - parts // (2 * whole) for share, whole in shares]
 
 
-def _upwards(below: Integers, upto: Integers, cell: int) -> tuple[Integers, Integers]:
-    """Ranks of a cell and those above it, and of the upper bound. The cell has all lower ranks, too; the bound all from the last on."""
+def _upwards(below: Integers, upto: Integers, cell: int, next_rank: int) -> tuple[Integers, Integers]:
+    """Ranks of a cell and those above it, and of the upper bound. The cell has all lower ranks, too; the bound all from the next one after all records on."""
     return (
-        np.concatenate([[-_BEYOND_ALL_RANKS], below[cell + 1 :], upto[-1:]]),
+        np.concatenate([[-_BEYOND_ALL_RANKS], below[cell + 1 :], [next_rank]]),
         np.concatenate([upto[cell:], [_BEYOND_ALL_RANKS]]),
     )
 
 
-def _downwards(below: Integers, upto: Integers, cell: int) -> tuple[Integers, Integers]:
-    """Ranks of the lower bound, of the cells below a cell and of itself. The bound has all ranks up to 0; the cell all higher ranks, too."""
+def _downwards(below: Integers, upto: Integers, cell: int, rank_before: int) -> tuple[Integers, Integers]:
+    """Ranks of the lower bound, of the cells below a cell and of itself. The bound has all ranks up to the one before all records; the cell all higher ranks, too."""
     return (
         np.concatenate([[-_BEYOND_ALL_RANKS], below[: cell + 1]]),
-        np.concatenate([[0], upto[:cell], [_BEYOND_ALL_RANKS]]),
+        np.concatenate([[rank_before], upto[:cell], [_BEYOND_ALL_RANKS]]),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A wanted rank, and the ranks from `below` to `upto` of each cell, both rising. Cells with errors up to a bound are neighbours of each other."""
+    """A wanted rank, and the ranks from `below` to `upto` of each cell, both rising; of an empty cell `below` is the larger. Cells with errors up to a bound are neighbours of each other."""
 
     below: Integers
     upto: Integers
@@ -306,14 +342,19 @@ class Choice:
     weight: int
 
     def errors(self, first: int = 0, past: int | None = None) -> Integers:
-        """By how much the wanted rank lies outside of the ranks of each cell, weighted; of cells from `first` on, before `past`."""
+        """By how much the wanted rank lies below or above the ranks of each cell at most, weighted; of cells from `first` on, before `past`."""
         below, upto = self.below[first:past], self.upto[first:past]
         return self.weight * np.maximum(np.maximum(below - self.rank, self.rank - upto), 0)
 
     @property
     def least(self) -> int:
         """The least error."""
-        return self.weight * max(int(self.below[0]) - self.rank, self.rank - int(self.upto[-1]), 0)
+        # The first cell up to the rank or further, and of those before it the first one that comes as near.
+        place = int(np.searchsorted(self.upto, self.rank))
+        nearest = [place] if place < len(self.upto) else []
+        if place > 0:
+            nearest.append(int(np.searchsorted(self.upto, self.upto[place - 1])))
+        return min(int(self.errors(each, each + 1)[0]) for each in nearest)
 
     def within(self, bounds: Any) -> tuple[Any, Any]:
         """The first cell with an error up to each bound, and the first one after all such cells."""
@@ -384,7 +425,7 @@ def _steps(choices: Sequence[Choice], most: int) -> tuple[Integers, Integers]:
     """Bounds up to `most` at which a number of cells within them changes, from the least on that has a cell for each choice; and these numbers by choice."""
     least = max(choice.least for choice in choices)
     errors = (choice.errors(*choice.within(most)) for choice in choices)
-    # Empty cells have the error of a neighbour.
+    # Empty neighbours have one error.
     different = [row[np.diff(row, prepend=-1) != 0] for row in errors]
     bounds = np.unique(np.concatenate([np.array([least]), *different]))
     bounds = bounds[np.searchsorted(bounds, least) :]

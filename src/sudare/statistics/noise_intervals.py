@@ -50,8 +50,8 @@ def noise_quantile(mechanism: Calibrated, level: float) -> float:
 
 
 def count_interval(counts: NDArray[Any], margin: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Whole counts within `margin` of each noisy count. The lower end is cut at zero, or at the noisy count itself if that is negative; the upper end is never below zero."""
-    low, high = np.maximum(np.floor(counts - margin), np.minimum(counts, 0)), np.maximum(np.ceil(counts + margin), 0)
+    """Whole counts within `margin` of each noisy count. No end is below zero, where no exact count is; a noisy count that is negative lies below its interval."""
+    low, high = np.maximum(np.floor(counts - margin), 0), np.maximum(np.ceil(counts + margin), 0)
     return low.astype(np.int64), high.astype(np.int64)
 
 

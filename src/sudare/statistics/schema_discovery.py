@@ -137,7 +137,7 @@ def planned_draft(
     if is_read_once(source):
         raise InvalidParameter(
             "Rows that can be read only once cannot be planned for and then read.",
-            "Give a path, a database or a table, such as frames.read(…) returns. Nothing was charged.",
+            "Give a path, a database or a table, such as sudare.frames.read(…) returns. Nothing was charged.",
         )
     checked_epsilon(epsilon)
     spent_delta = DEFAULT_DELTA if delta is None else checked_delta(delta)

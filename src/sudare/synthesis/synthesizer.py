@@ -214,10 +214,22 @@ class PrivateSynthesizer(PrivateEstimator):
         return Plan(self._staged(declared), guarantee)
 
     def _plan_for(self, X: Any, y: Any) -> Plan[StagedNoise]:
-        return self.dry_run(X, y)[0]
+        return self._planned_rows(X, y)[0]
 
-    def dry_run(self, X: object, y: object = None) -> tuple[Plan[StagedNoise], CodedRows]:
-        """Plan, and what looking through the rows tells the owner. Nothing is counted with noise, charged or stored."""
+    def dry_run(self, X: object, y: object = None) -> tuple[Plan[Any], CodedRows]:
+        """Plan, and what looking through the rows tells the owner. Nothing is counted with noise, charged or stored.
+
+        As in a fit no more rows of a person are looked at than the schema allows; where that number is "auto", its choice is in the plan.
+        """
+        person = self._person()
+        if person is None:
+            return self._planned_rows(X, y)
+        twin = clone(self)
+        kept = twin._kept(X, y)
+        plan, rows = twin._planned_rows(kept.source, kept.y)
+        return (twin._bound_plan(kept.source, kept.y, person)[2] if person.is_auto else plan), rows
+
+    def _planned_rows(self, X: object, y: object) -> tuple[Plan[StagedNoise], CodedRows]:
         twin = clone(self)
         rows = twin._looked_through(X, y)
         twin._engine()

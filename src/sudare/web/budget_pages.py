@@ -18,7 +18,7 @@ from sudare.privacy import Ledger
 from sudare.privacy.account_balance import spending_steps
 from sudare.privacy.guarantee import Unit
 from sudare.privacy.ledger_chain import Entry, Head
-from sudare.privacy.ledger_export import exported
+from sudare.privacy.ledger_export import exported, to_be_shown
 from sudare.report.budget_bar import entry_cells
 from sudare.web.account_display import account_view, account_views, shown_source
 from sudare.web.download_responses import download
@@ -58,7 +58,7 @@ def account(visit: Visit) -> Response:
         account=account_view(handle),
         slices=handle.slices(),
         history=spending_picture(entries),
-        entries=[entry_cells(entry.to_dict(), visit.language) for entry in shown],
+        entries=[entry_cells(_without_folders(entry).to_dict(), visit.language) for entry in shown],
         older=shown[-1].position if is_older_left else None,
         chain=visit.services.chain(),
     )
@@ -141,13 +141,11 @@ def compare_head(visit: Visit) -> Response:
 
 
 def _without_folders(entry: Entry) -> Entry:
-    """An entry whose sources are names of files. Its hash is that of the whole entry."""
-    body = dict(entry.body)
+    """An entry whose sources are names of files, of which nothing else is told. Its hash is that of the whole entry."""
+    body = dict(to_be_shown(entry).body)
     for key in ("source", "bound"):
         if isinstance(body.get(key), str):
             body[key] = shown_source(body[key])
-    if isinstance(body.get("files"), list):
-        body["files"] = [shown_source(str(file)) for file in body["files"]]
     return replace(entry, body=body)
 
 

@@ -22,6 +22,7 @@ from sudare.privacy import Release
 from sudare.privacy.release import audited, read
 from sudare.privacy.release_file import Parsed, parsed, verify_signature
 from sudare.report.privacy_card import Card, Signature, Strength, card_rows, card_strength
+from sudare.requests.request_kinds import title_of
 from sudare.requests.steward_settings import signing_key_in
 from sudare.web.settings import PageSettings
 from sudare.web.svg_coordinates import IntervalPicture, interval_picture
@@ -41,7 +42,8 @@ MOST_NUMBERS: Final = 200_000
 class ReleaseView:
     """What there is to see of one release."""
 
-    learner: str
+    # What kind of release it is, in a few words of ours.
+    title: str
     account: str
     entry: int
     ledger: str
@@ -201,7 +203,7 @@ def view_of(file: Parsed, trusted: TrustedKeys) -> ReleaseView:
     signature: Signature = "trusted" if is_trusted else "unchecked"
     card = release.card(signature)
     return ReleaseView(
-        learner=release.learner,
+        title=title_of(release.learner),
         account=release.receipt.account,
         entry=release.receipt.position,
         ledger=release.receipt.ledger,

@@ -81,8 +81,10 @@ def verify(visit: Visit) -> Response:
 
 
 def _origin(visit: Visit, received: Release) -> str:
-    """Whether this page's own ledger let the file out: "own", "foreign", or "forged" where it only says so."""
-    if visit.services.ledger_problem() or visit.services.ledger().identity != received.receipt.ledger:
+    """Whether this page's own ledger let the file out: "own", "foreign", "forged" where it only says so, or "unknown" where the ledger cannot be read."""
+    if visit.services.ledger_problem():
+        return "unknown"
+    if visit.services.ledger().identity != received.receipt.ledger:
         return "foreign"
     try:
         received.check_entered(visit.services.ledger())

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from sudare.report.budget_bar import time_text
-from sudare.report.number_formatting import rounded_up, whole
+from sudare.report.number_formatting import left_text, rounded_down, rounded_up, spent_text, whole
 from sudare.requests.users import Role, may
 from sudare.safe_text import escaped_for_terminal
 from sudare.web.field_names_in_messages import page_translator
@@ -44,9 +44,11 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.globals.update(spent_text=spent_text, left_text=left_text)
     found.filters.update(
         shown=lambda text: escaped_for_terminal(str(text)),
         rounded_up=lambda number: rounded_up(number) if number else "0",
+        rounded_down=lambda number: rounded_down(number) if number else "0",
         whole=whole,
         time_text=time_text,
         moment=lambda seconds: datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M"),

@@ -1,4 +1,4 @@
-"""The form of a request, made from the catalogue over a table's schema, and what somebody filled in."""
+"""The form of a request, made from the kinds of release over a table's schema, and what somebody filled in."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sudare.requests.catalogue import Field, Kind, epsilon_fields, kind_named
 from sudare.requests.declared_parameters import FieldType
 from sudare.requests.request import Values
+from sudare.requests.request_kinds import Field, Kind, epsilon_fields, kind_named
 from sudare.schema import Number, Schema
 from sudare.web.signed_in_request import Form
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -21,13 +21,13 @@ from sudare.privacy.release_file import LARGEST_FILE_BYTES, parsed, verify_signa
 from sudare.report.privacy_card import Strength, card_rows, card_strength
 from sudare.report.prometheus import Metric
 from sudare.requests import approved_request_job as job
-from sudare.requests.catalogue import KINDS, Kind, kind_named, kinds_for
-from sudare.requests.expected_error import two_digits
+from sudare.requests.expected_error import ExpectedError, two_digits
 from sudare.requests.one_click_changes import suggested_changes
 from sudare.requests.price import Price, price_now
-from sudare.requests.request import Request, Values, Verdict, approval_fault
-from sudare.requests.request_account import check_entered
+from sudare.requests.request import Request, Values, approval_fault
+from sudare.requests.request_account import as_entered
 from sudare.requests.request_actions import ask, change, decide
+from sudare.requests.request_kinds import KINDS, Kind, kind_named, kinds_for
 from sudare.requests.steward_settings import RequestSettings
 from sudare.web.download_responses import download as saved_as
 from sudare.web.page_part import PagePart, Waiting
@@ -39,32 +39,30 @@ from sudare.web.signed_in_request import Visit, page
 
 _REFRESH_SECONDS = 2
 _JOBS = "requests"
-_VERDICTS: Final[Mapping[str, Verdict]] = {"approved": "approved", "denied": "denied"}
 
 
 @dataclass(frozen=True)
 class ErrorBar:
     """An expected error as a bar: `share` is its length in per cent of what the whole bar stands for; None where there is nothing to compare with."""
 
-    what: str
-    size: float | None
-    unit: str
-    whole: float | None
+    error: ExpectedError
 
     @property
     def share(self) -> float | None:
         """How much of the bar is filled, in per cent."""
-        return None if not self.whole or self.size is None else min(100 * self.size / self.whole, 100.0)
+        size, whole = self.error.size, self.error.whole
+        return None if not whole or size is None else min(100 * size / whole, 100.0)
 
     @property
     def whole_text(self) -> str:
         """What the whole bar stands for."""
-        return "" if self.whole is None else f"{self.whole:,.6g}" if self.whole < 1e5 else f"{self.whole:,.0f}"
+        whole = self.error.whole
+        return "" if whole is None else f"{whole:,.6g}" if whole < 1e5 else f"{whole:,.0f}"
 
     @property
     def size_text(self) -> str:
         """Its size in two digits."""
-        return "" if self.size is None else two_digits(self.size)
+        return "" if self.error.size is None else two_digits(self.error.size)
 
 
 @dataclass(frozen=True)
@@ -116,9 +114,17 @@ def ask_for(visit: Visit) -> Response:
     try:
         # A price is told before a purpose is.
         said = purpose if is_asked or purpose else "…"
-        request = ask(
-            settings, table, kind, values, who=visit.user, purpose=said, dry_run=not is_asked, is_owner=visit.is_steward
-        )
+        with visit.services.pricing(visit.user):
+            request = ask(
+                settings,
+                table,
+                kind,
+                values,
+                who=visit.user,
+                purpose=said,
+                dry_run=not is_asked,
+                is_owner=visit.is_steward,
+            )
     except SudareError as error:
         return _form(visit, settings, table, kind, values, purpose, problem=error, status=400)
     if is_asked:
@@ -162,7 +168,7 @@ def _priced(request: Request | None, price: Price | None) -> dict[str, Any]:
 
 
 def _bars(request: Request) -> list[ErrorBar]:
-    return [ErrorBar(each.what, each.size, each.unit, each.whole) for each in request.newest.expected]
+    return [ErrorBar(each) for each in request.newest.expected]
 
 
 def _leaving(price: Price) -> Leaving:
@@ -177,9 +183,10 @@ def show_request(visit: Visit) -> Response:
     """One request: what it asks for, what it costs and would leave, who decided, and what came of it."""
     settings = request_settings(visit.services.settings)
     request = settings.store.request(visit.path("identity"))
-    price, problem = None, None
+    price, problem, is_entered = None, None, False
     try:
-        check_entered(settings.account(settings.table(request.table)), request)
+        request = as_entered(settings.account(settings.table(request.table)), request)
+        is_entered = True
         price = price_now(settings, request)
     except SudareError as error:
         problem = error
@@ -189,6 +196,8 @@ def show_request(visit: Visit) -> Response:
         version=request.newest,
         kind=kind_named(request.newest.kind),
         problem=problem,
+        is_entered=is_entered,
+        approvals=_approvals(visit, request) if is_entered else None,
         is_left=_is_left(visit, settings, request),
         step=settings.store.progress(request.identity),
         suggested=suggested_changes(request.newest),
@@ -201,6 +210,24 @@ def show_request(visit: Visit) -> Response:
         # Without a script, too.
         response.headers["Refresh"] = str(_REFRESH_SECONDS)
     return response
+
+
+@dataclass(frozen=True)
+class Approvals:
+    """How many people have approved the newest version, how many still must, whether so many stewards are left who may, and whether who asks is one."""
+
+    there: int
+    needed: int
+    can_be_had: bool
+    asker_is_steward: bool
+
+
+def _approvals(visit: Visit, request: Request) -> Approvals:
+    needed = max(0, request.people - len(request.approvals))
+    users = visit.services.settings.users.values()
+    left = [each for each in users if each.role == "steward" and approval_fault(request, each.name) is None]
+    asker_is_steward = any(each.name == request.who and each.role == "steward" for each in users)
+    return Approvals(len(request.approvals), needed, not users or len(left) >= needed, asker_is_steward)
 
 
 def _may_approve(visit: Visit, request: Request) -> bool:
@@ -230,9 +257,7 @@ def decide_request(visit: Visit) -> Response:
     """Approve or deny the version that was looked at; what is approved runs."""
     settings, form = request_settings(visit.services.settings), visit.form
     identity = visit.path("identity")
-    verdict = _VERDICTS.get(form.text("verdict"))
-    if verdict is None:
-        raise HTTPException(400)
+    verdict = form.verdict
     version = form.text("version")
     number = int(version) if version.isascii() and version.isdigit() and len(version) < 6 else 0
     try:
@@ -248,7 +273,8 @@ def decide_request(visit: Visit) -> Response:
 @page("steward")
 def run_request(visit: Visit) -> Response:
     """Run an approved request that is not running, or one that failed."""
-    settings, identity = request_settings(visit.services.settings), visit.path("identity")
+    settings = request_settings(visit.services.settings)
+    identity = settings.store.request(visit.path("identity")).identity
     if not settings.store.is_running(identity):
         _start(visit.services, settings, identity)
     return visit.redirect(f"/requests/{identity}")
@@ -278,7 +304,8 @@ def change_request(visit: Visit) -> Response:
             raise HTTPException(404)
         values, reason = chosen[0].values, chosen[0].reason
     try:
-        change(settings, request.identity, kind, values, who=visit.user, reason=reason, is_owner=visit.is_steward)
+        with visit.services.pricing(visit.user):
+            change(settings, request.identity, kind, values, who=visit.user, reason=reason, is_owner=visit.is_steward)
     except SudareError as error:
         return _change_form(visit, settings, request, values, reason, problem=error, status=400)
     return visit.redirect(f"/requests/{request.identity}")

@@ -82,16 +82,17 @@ class ColumnForm:
     kind: str
     are_numbers: bool
     fields: Sequence[FieldView]
+    is_dropped: bool = False
 
 
 def column_forms(document: Mapping[str, Any]) -> list[ColumnForm]:
-    """The forms of all columns of a document, whatever is wrong with it."""
+    """The forms of all columns of a document, whatever is wrong with it; those that it leaves out come last."""
     columns = document.get("columns", {})
-    return forms_of(list(columns.items())) if isinstance(columns, Mapping) else []
+    return forms_of(list(columns.items()) if isinstance(columns, Mapping) else [], _dropped(document))
 
 
-def forms_of(columns: Sequence[tuple[Any, Any]]) -> list[ColumnForm]:
-    """The forms of columns by name, of which two may have the same."""
+def forms_of(columns: Sequence[tuple[Any, Any]], dropped: Sequence[str] = ()) -> list[ColumnForm]:
+    """The forms of columns by name, of which two may have the same, and of columns that are left out."""
     found = []
     for place, (name, facts) in enumerate(columns[:MOST_COLUMNS]):
         section = facts if isinstance(facts, Mapping) else {}
@@ -100,11 +101,14 @@ def forms_of(columns: Sequence[tuple[Any, Any]]) -> list[ColumnForm]:
         listed = section.get("values", section.get("classes"))
         are_numbers = isinstance(listed, list) and bool(listed) and all(type(each) is int for each in listed)
         found.append(ColumnForm(place, str(name), shown, are_numbers, _fields(shown, section)))
-    return found
+    left_out = dropped[: MOST_COLUMNS - len(found)]
+    return found + [
+        ColumnForm(place, name, "number", False, (), True) for place, name in enumerate(left_out, len(found))
+    ]
 
 
 def columns_in(form: Form) -> list[tuple[str, dict[str, Any]]]:
-    """The columns of a submitted form, as they were typed."""
+    """The columns of a submitted form that are used, as they were typed."""
     columns = [
         (name, _section(form, place))
         for place in range(MOST_COLUMNS)
@@ -114,17 +118,28 @@ def columns_in(form: Form) -> list[tuple[str, dict[str, Any]]]:
     return [*columns, (added, {"kind": _kind(form.text("kind-new"))})] if added else columns
 
 
+def dropped_in(form: Form, old: Mapping[str, Any]) -> list[str]:
+    """The columns that a submitted form leaves out: those that are ticked, and those of the old document that it does not use.
+
+    The column that says whose row it is is not among them, ticked or not: it is read. One that said so before is.
+    """
+    used = {name for name, _ in columns_in(form)}
+    kept = [name for name in [*_dropped(old), *_person_column(old)] if name not in used]
+    return [name for name in dict.fromkeys([*kept, *_ticked(form)]) if name != form.text("person")]
+
+
 def document_in(form: Form, old: Mapping[str, Any]) -> dict[str, Any]:
     """The document that a submitted form describes. What the form does not show stays as it was in the old one.
 
-    Raise SchemaError where two columns have one name.
+    Raise SchemaError where two columns have one name, also where one of them is left out.
     """
     columns = columns_in(form)
-    names = [name for name, _ in columns]
+    names = [*(name for name, _ in columns), *_ticked(form)]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise SchemaError(f"Two columns are called {twice!r}. Nothing was saved.", "Give one of them another name.")
-    document = {name: value for name, value in old.items() if name in ("drop",)}
+    dropped = dropped_in(form, old)
+    document: dict[str, Any] = {"drop": dropped} if dropped else {}
     person = form.text("person")
     # Whose row it is needs no answers: a column of that name that still lacks them is the person column alone.
     declared = {
@@ -172,6 +187,23 @@ def open_questions(document: Mapping[str, Any]) -> int:
         if isinstance(facts, Mapping)
         for name, value in facts.items()
     )
+
+
+def _ticked(form: Form) -> list[str]:
+    """The columns of a submitted form that are ticked as not used."""
+    places = [place for place in range(MOST_COLUMNS) if form.text(f"remove-{place}") == "yes"]
+    return list(dict.fromkeys(name for place in places if (name := form.text(f"name-{place}"))))
+
+
+def _dropped(document: Mapping[str, Any]) -> list[str]:
+    names = document.get("drop", [])
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def _person_column(document: Mapping[str, Any]) -> list[str]:
+    person = document.get("person")
+    name = person.get("column") if isinstance(person, Mapping) else None
+    return [name] if isinstance(name, str) and name != QUESTION else []
 
 
 def _column_problems(name: object, facts: object) -> list[SchemaError]:

@@ -22,8 +22,9 @@ from sudare.frames import column_types
 from sudare.frames.csv_dialects import described_table
 from sudare.frames.schema_validation import schema_report
 from sudare.frames.table_addresses import is_address
+from sudare.languages import Language, with_translated_comments
 from sudare.parsing import NotParsed, parsed_toml
-from sudare.requests.catalogue import KINDS as KINDS_OF_RELEASES
+from sudare.requests.request_kinds import KINDS as KINDS_OF_RELEASES
 from sudare.schema import Schema
 from sudare.schema.toml_document import KINDS, MOST_ENTRIES
 from sudare.web.page_part import PagePart, Waiting
@@ -34,6 +35,7 @@ from sudare.web.schema_forms import (
     column_forms,
     columns_in,
     document_in,
+    dropped_in,
     forms_of,
     open_questions,
     rows_and_target_in,
@@ -85,7 +87,7 @@ def new_schema(visit: Visit) -> Response:
             "The name of a schema has letters, figures, blanks, dots and hyphens.", "Use for example visits."
         )
     path = visit.services.settings.schemas / f"{name}{SUFFIX}"
-    text = tomli_w.dumps({"columns": {}}) if table is None else _draft(table)
+    text = tomli_w.dumps({"columns": {}}) if table is None else _draft(table, visit.language)
     with changed_by_one(path):
         if os.path.lexists(path):
             raise InvalidParameter(f"There is a schema '{name}' already.", "Choose another name, or edit that one.")
@@ -115,9 +117,8 @@ def save_schema(visit: Visit) -> Response:
             if form.text("mode") == "text":
                 return _shown(visit, old, edited=_typed_text(form), refused=error, status=400)
             rows_and_target = rows_and_target_in(form, _document(old))
-            return _shown(
-                visit, old, forms=forms_of(columns_in(form)), typed=rows_and_target, refused=error, status=400
-            )
+            forms = forms_of(columns_in(form), dropped_in(form, _document(old)))
+            return _shown(visit, old, forms=forms, typed=rows_and_target, refused=error, status=400)
         problems = all_problems(document)
         refused: SudareError | None = None
         if form.text("digest") != _digest(old):
@@ -269,8 +270,10 @@ def _parsed(text: str) -> dict[str, Any]:
         raise SchemaError(f"The text is not valid TOML ({error}).", "Correct it there. Nothing was saved.") from None
 
 
-def _draft(table: TableSettings) -> str:
-    return Schema.draft(column_types(_source(table)), has_header=table.has_header)
+def _draft(table: TableSettings, language: Language) -> str:
+    """A draft with its comments in the language."""
+    draft = Schema.draft(column_types(_source(table)), has_header=table.has_header)
+    return with_translated_comments(draft, language)
 
 
 def _source(table: TableSettings) -> str | os.PathLike[str]:

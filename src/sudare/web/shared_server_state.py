@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from starlette.requests import HTTPConnection
 
-from sudare.errors import LedgerError, SudareError
+from sudare.errors import LedgerError, RequestError, SudareError
 from sudare.privacy import Ledger
 from sudare.privacy.ledger_chain import Head
 from sudare.web.fair_turns import FairTurns
@@ -20,6 +22,8 @@ from sudare.web.settings import PageSettings
 
 # A chain that was found intact is looked at again when it has grown, and after so many seconds.
 CHAIN_SECONDS = 60.0
+# So many prices are computed at once: each may take a processor for seconds, and pages run in the same process.
+MOST_PRICES = 4
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class Services:
         self._lock = threading.Lock()
         self._chain: ChainState | None = None
         self._ledger: Ledger | None = None
+        self._priced_for: set[str] = set()
         # Comparing a password takes 32 MiB: a few at once, in threads of their own, so that pages do not wait for them.
         self.comparing = FairTurns(2)
 
@@ -71,6 +76,22 @@ class Services:
     def session(self, request: HTTPConnection) -> Session | None:
         """Who asks; None where nobody is signed in."""
         return self.sessions.session(request.cookies.get(self.cookie, ""))
+
+    @contextlib.contextmanager
+    def pricing(self, user: str) -> Iterator[None]:
+        """While a price is computed for a user: one at a time for each, and few at once in all. Raise RequestError beyond, at once: nobody keeps others' pages waiting."""
+        with self._lock:
+            if user in self._priced_for or len(self._priced_for) >= MOST_PRICES:
+                raise RequestError(
+                    "The page is still computing prices, for you or for several others.",
+                    "Nothing was asked for. Wait a few seconds, and try again.",
+                )
+            self._priced_for.add(user)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._priced_for.discard(user)
 
     def ledger(self) -> Ledger:
         """The ledger. Raise LedgerMissing where there is none."""

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import anyio
@@ -55,6 +55,17 @@ class Form:
     def text(self, name: str, default: str = "") -> str:
         """The value of a field, without blanks around it."""
         return self.fields.get(name, [default])[0].strip()
+
+    @property
+    def verdict(self) -> Literal["approved", "denied"]:
+        """What somebody decided, by the button that was pressed. Raise HTTPException (400) where it was none of both."""
+        match self.text("verdict"):
+            case "approved":
+                return "approved"
+            case "denied":
+                return "denied"
+            case _:
+                raise HTTPException(400)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sudare.consortium import LearningTask, Statements
+from sudare.consortium import CensusTask, LearningTask, Statements
 from sudare.consortium.agreement.amendments import Amendment, amended, proposal_path
-from sudare.consortium.agreement.consortium_setup_steps import other_signed_version, revoked, signed
+from sudare.consortium.agreement.consortium_setup_steps import other_signed_version, revoked, signed, task_from_words
 from sudare.consortium.agreement.signed_statements import signature_status
-from sudare.errors import AgreementError
+from sudare.errors import AgreementError, InvalidParameter
 from tests.consortium.clinics import IDENTITIES, founded
 
 RISK = LearningTask("risk", "one-sum", 1.0)
@@ -55,3 +55,37 @@ def test_members_that_say_so_apart_revoke_a_key_together(tmp_path: Path) -> None
         )
         Statements().save(member.agreement_path)
     assert signature_status(agreement, together).revoked == ("west",)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        '["age","shift"]',
+        '["age", "shift"]',
+        "['age', 'shift']",
+        # What is left of the first two where a shell has taken the inner quotes away.
+        "[age,shift]",
+        "[age, shift]",
+    ],
+)
+def test_a_list_is_written_in_brackets_however_a_shell_quotes_it(columns: str) -> None:
+    assert task_from_words(f"shifts census columns={columns} epsilon=1.0") == CensusTask(
+        "shifts", ("age", "shift"), 1.0
+    )
+
+
+def test_numbers_in_a_list_stay_numbers_and_a_value_may_have_spaces_in_quotes() -> None:
+    sizes = "units learning method=network epsilon=1.0 delta=1e-6 parameters.hidden_layer_sizes=[8, 4]"
+    assert task_from_words(sizes).parameters == {"hidden_layer_sizes": (8, 4)}  # type: ignore[attr-defined]
+    assert task_from_words('shifts census columns=["night shift"] epsilon=1.0').columns == ("night shift",)  # type: ignore[attr-defined]
+
+
+def test_what_is_no_list_or_has_no_sign_is_told_how_lists_are_written() -> None:
+    with pytest.raises(
+        AgreementError, match=r"`tasks\.shifts\.columns` is not a list, such as \[\"first\", \"second\"\]"
+    ):
+        task_from_words("shifts census columns=shift epsilon=1.0")
+    with pytest.raises(InvalidParameter, match=r"lists as field=\[first,second\]"):
+        task_from_words("shifts census columns=age, shift epsilon=1.0")
+    with pytest.raises(AgreementError):
+        task_from_words(f"shifts census columns={'[' * 5000}x{']' * 5000} epsilon=1.0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import pytest
 
 from sudare.consortium import Agreement, LearningTask, Member
-from sudare.consortium.agreement.amendments import Amendment, amended
+from sudare.consortium.agreement.amendments import Amendment, adopt_proposal, amended, history_folder
 from sudare.consortium.agreement.approvals import Approvals, is_paid_in_another_version, permit
 from sudare.consortium.agreement.consortium_setup_steps import schedule_from_words
 from sudare.consortium.agreement.schedules import Schedule
+from sudare.consortium.agreement.taken_versions import take_version
 from sudare.consortium.node import Node
 from sudare.consortium.node_control_files import ask_running_node
 from sudare.consortium.sum_terms import schedule_lines, schedule_values
@@ -23,6 +25,7 @@ from sudare.errors import AgreementError, NotApproved, SudareError, TaskStopped
 from sudare.privacy import Guarantee
 from sudare.privacy.account_balance import Amount
 from sudare.privacy.accounting import pure_cost
+from tests.consortium.agreement.test_amendments import proposed
 from tests.consortium.clinics import IDENTITIES, NAMES, founded, node_of, patients
 from tests.consortium.documents import DOCUMENT, agreement_of, signed_by_all, three_identities
 from tests.consortium.local_transport import LocalHub
@@ -237,6 +240,39 @@ def test_a_new_version_repeats_no_run_that_was_paid_for(tmp_path: Path) -> None:
     assert permit(member, following, following.task("risk-2026-12-02")).epsilon == 0.5
     # What is no run of a schedule is another task in another version, as before.
     assert permit(member, following, following.task("risk")).epsilon == 0.5
+
+
+def test_a_run_paid_two_versions_ago_is_not_paid_again_where_the_versions_between_are_lost(tmp_path: Path) -> None:
+    """The third version names only the second. Whether the ledger's run is of the first or of another consortium nobody can tell then, until the versions are back."""
+    member = daily(tmp_path, "models")
+    agreement, paid, unpaid = member.agreement(), "risk-2026-12-01", "risk-2026-12-02"
+    take_version(member, agreement)
+    member.account(agreement).charge(Guarantee(0.5), pure_cost(0.5), "a sum", f"{mark_of(agreement, paid)}, run 1")
+    for _ in range(2):
+        agreement = amended(agreement, member.statements(), Amendment())
+        proposed(member.agreement_path, agreement, {name: IDENTITIES[name] for name in NAMES})
+        assert adopt_proposal(member.agreement_path) == agreement
+        take_version(member, agreement)
+    with pytest.raises(NotApproved, match="under another version"):
+        permit(member, agreement, agreement.task(paid))
+    history = history_folder(member.agreement_path)
+    shutil.copytree(history, tmp_path / "of another member")
+    shutil.rmtree(history)
+    shutil.rmtree(member.state_folder)
+    assert agreement.version == 3
+    with pytest.raises(NotApproved, match="may be a version of this one"):
+        permit(member, agreement, agreement.task(paid))
+    node = look(member, datetime.date(2026, 12, 1))
+    assert node.task_runs[paid].state == "denied"
+    assert "agreement.history" in str(node.task_runs[paid].error)
+    assert permit(member, agreement, agreement.task(unpaid)).epsilon == 0.5
+    shutil.copytree(tmp_path / "of another member", history)
+    with pytest.raises(NotApproved, match="under another version"):
+        permit(member, agreement, agreement.task(paid))
+    # With all versions at hand, what another consortium has paid for is not this one's.
+    other = replace(agreement, name="others")
+    member.account(agreement).charge(Guarantee(0.5), pure_cost(0.5), "a sum", f"{mark_of(other, unpaid)}, run 1")
+    assert permit(member, agreement, agreement.task(unpaid)).epsilon == 0.5
 
 
 def test_a_schedule_that_needs_no_approval_is_denied_all_the_same(tmp_path: Path) -> None:

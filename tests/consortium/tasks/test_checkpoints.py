@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium.tasks.checkpoints import CheckpointStore
-from sudare.errors import InvalidParameter
+from sudare.errors import InvalidParameter, StateDamaged
 
 
 def _opens(folder: Path, opened: CheckpointStore | None) -> str:
@@ -59,6 +59,48 @@ def test_a_forked_process_does_not_hold_what_its_parent_opened(tmp_path: Path) -
 
 
 _INHERITED: list[CheckpointStore] = []
+
+
+def test_any_bit_that_flips_and_any_end_that_is_cut_off_is_told_as_damage(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path)
+    store.save("sum-0", b"an addend")
+    path = tmp_path / "sum-0"
+    whole = path.read_bytes()
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        with pytest.raises(StateDamaged, match="'sum-0' of this task's state is damaged"):
+            store.load("sum-0")
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(StateDamaged, match="is damaged"):
+            store.load("sum-0")
+    path.write_bytes(whole + b"\0")
+    with pytest.raises(StateDamaged, match="is damaged"):
+        store.load("sum-0")
+    # What was saved under another name is not this one's.
+    path.write_bytes(whole)
+    path.rename(tmp_path / "sum-1")
+    with pytest.raises(StateDamaged, match="is damaged"):
+        store.load("sum-1")
+
+
+def test_what_earlier_versions_wrote_is_read_as_it_is(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path)
+    for content in (b"withdrawn", (97).to_bytes(4, "big"), b"dacecace" * 4, b"\x07\0\0\0packed"):
+        (tmp_path / "sum-0").write_bytes(content)
+        assert store.load("sum-0") == content
+
+
+def test_a_folder_in_the_place_of_a_checkpoint_is_told_and_can_be_set_aside(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path)
+    assert store.load("run") is None
+    (tmp_path / "run").mkdir()
+    with pytest.raises(StateDamaged, match=r"'run' of this task's state cannot be read \(Is a directory\)"):
+        store.load("run")
+    store.set_aside("run")
+    assert (store.load("run"), store.names()) == (None, [])
 
 
 def _saves_with_inherited() -> str:

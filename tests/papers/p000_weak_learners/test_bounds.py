@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.study_pages import committed_cell, committed_result
 from sudare.papers.p000_weak_learners import (
     bounds,
     excess_risks,
@@ -104,3 +105,20 @@ def test_the_aggregate_keeps_the_oracle_inequality(monkeypatch):
     for row in excess_risks.theorem_4_1_table(found, (10, 50)).rows:
         assert 0 < row[4].value < row[3].value < row[5]
         assert row[6].value < row[7]
+
+
+@pytest.mark.parametrize(
+    ("title", "conclusion"),
+    [
+        ("Theorem 2.1: ", excess_risks.theorem_2_1_conclusion),
+        ("Algorithm 2: its σ", excess_risks.algorithm_2_conclusion),
+    ],
+)
+def test_what_is_concluded_follows_from_the_committed_rows(title, conclusion):
+    (table,) = (each for each in committed_result("000")["tables"] if each["title"].startswith(title))
+    rows = [[committed_cell(cell) for cell in row] for row in table["rows"]]
+    assert conclusion(rows) in table["says"]
+    # It is computed: other numbers, another conclusion.
+    other = [*rows[0]]
+    other[3], other[5] = 1e9, 1e9
+    assert conclusion([*rows, other]) != conclusion(rows)

@@ -139,3 +139,14 @@ def test_scikit_learn_check(estimator, check, monkeypatch):
         # One check gives a column vector on purpose to see whether it is warned about.
         warnings.simplefilter("ignore", UserWarning)
         check(estimator)
+
+
+@pytest.mark.parametrize("published", [ChaudhuriClassifier, ObjectivePerturbationClassifier, GradientDescentClassifier])
+def test_rows_that_are_shortened_are_told(published):
+    rows, labels = np.array([[1.5, 0.0], [0.0, 1.0], [0.6, 0.8]]), [0, 1, 1]
+    with pytest.warns(RuntimeWarning, match="Rows longer than norm_bound = 1 were shortened"):
+        published(classes=[0, 1], random_state=0).fit(rows, labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        published(classes=[0, 1], norm_bound=1.5, random_state=0).fit(rows, labels)
+        published(classes=[0, 1], random_state=0).fit(rows[1:], labels[:2])

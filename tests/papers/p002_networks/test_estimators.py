@@ -50,6 +50,18 @@ def test_a_release_tells_what_was_promised_to_whom(estimator, options, tmp_path)
     received = Release.load(tmp_path / "network.sudare", trusted=[key.public_key()])
     np.testing.assert_array_equal(received.model().predict(people), model.predict(people))
     told = dict(received.card().remarks)
-    assert ("beside it" in told) == ("accepted" in told) == of_parameters
+    assert ("accepted" in told) == of_parameters
+    assert ("beside it" in told) == (estimator is LearningFirstClassifier)
     assert "arithmetic" not in told
     assert received.model().parameter_guarantee_ == model.parameter_guarantee_
+
+
+def test_no_epsilon_of_one_parameter_is_told_of_anonymized_learning():
+    """Theorem 4 is refuted for several batches (test_theorem_4_does_not_follow), so neither a fit nor a card, repeats it; of files of 0.1.0: tests/neural/test_estimators.py."""
+    generator = np.random.default_rng(2)
+    X, y = generator.uniform(size=(60, 2)), generator.integers(0, 2, 60)
+    given = {"epsilon": 1.0, "delta": 0.0, "bounds": (0, 1), "classes": [0, 1], "accept_weak_guarantee": True}
+    during = AnonymizedLearningClassifier((4,), batch_size=15, **given).fit(X, y)
+    assert during.parameter_guarantee_ is None
+    after = LearningFirstClassifier((4,), epochs=1, **given).fit(X, y)
+    assert str(after.parameter_guarantee_) == "parameter ε = 1, δ = 0, replace-one record, towards everyone"

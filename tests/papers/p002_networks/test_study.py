@@ -104,8 +104,15 @@ def test_figure_5_tells_both_guarantees_and_both_measures(tiny):
     assert values["tables"][0]["rows"][1][3]["repeats"] == 2
     figure = figure5.drawn(found, TINY)
     assert figure.label == "Figure 5"
-    assert "quick" in figure.differs
     rendered(figure.panels)
+
+
+def test_only_the_printed_setting_is_called_that():
+    titles = {}
+    for setting in (figure5.PRINTED_SETTING, figure5.QUICK_SETTING):
+        titles[setting] = figure5.table(noted(figure_lines(setting), 2), setting).title
+    assert titles[figure5.PRINTED_SETTING] == "Figure 5: the three approaches in the printed setting"
+    assert titles[figure5.QUICK_SETTING] == "Figure 5: the three approaches"
 
 
 def test_what_a_record_is_promised_is_rounded_up():
@@ -134,7 +141,8 @@ def test_corrected_approaches_tell_both_guarantees(tiny):
 
 def test_record_level_asks_every_method_for_the_same_promise(tiny, monkeypatch):
     monkeypatch.setattr(record_level, "MODELS", dict(list(record_level.MODELS.items())[-2:]))
-    monkeypatch.setattr(record_level, "GRADIENT", record_level.LOGISTIC_SAME)
+    for name in ("GRADIENT", "PLAIN_GRADIENT"):
+        monkeypatch.setattr(record_level, name, record_level.LOGISTIC_SAME)
     found = record_level.measured(QUIET, 2, (1.0,))
     table = record_level.table(found, (1.0,))
     assert [row[0] for row in table.rows] == [*record_level.MODELS, record_level.SYNTHETIC]
@@ -143,6 +151,21 @@ def test_record_level_asks_every_method_for_the_same_promise(tiny, monkeypatch):
     assert found.accuracy.at(record_level.SYNTHETIC, 1.0).value > 0.5
     network = record_level.network(0.5, 3)
     assert (network.neighbours, network.delta, network.epsilon) == ("add-remove", 1e-5, 0.5)
+
+
+def test_what_is_concluded_at_the_record_level_is_read_off_the_numbers():
+    found = census.ScoresByMethod()
+    for epsilon, network in ((0.1, 0.78), (1.0, 0.83)):
+        for name, accuracy in (
+            (record_level.GRADIENT, network),
+            (record_level.PLAIN_GRADIENT, 0.7),
+            (record_level.LOGISTIC_CONVERTED, 0.8),
+        ):
+            for _ in range(2):
+                found.note(name, census.Scores(accuracy, 0.5), epsilon)
+    text = record_level.differences_text(found, (0.1, 1.0))
+    assert "as converted: −0.020 to +0.030 in accuracy, +0.000 to +0.000 in macro-F1" in text
+    assert "scaled numbers: +0.080 to +0.130 and +0.000 to +0.000." in text
 
 
 def test_canaries_are_told_with_what_is_claimed():
@@ -173,8 +196,9 @@ def test_a_run_has_every_section(monkeypatch, quick):
         "Figure 5, by a record's ε",
         "Adult at one ε for records",
     ]
-    assert all(("quick" in figure.differs) == quick for figure in (result.figures[0], result.figures[2]))
+    assert all(("Quick run" in figure.differs) == quick for figure in result.figures)
     assert len(result.tables) == 5
+    assert [("Quick run" in table.says) for table in result.tables] == [*[quick] * 3, False, False]
     for table in result.tables:
         assert "replace-one" in table.says.lower() or "add/remove" in table.says.lower()
         assert all(len(row) == len(table.columns) for row in table.rows)

@@ -38,8 +38,28 @@ def texts(table):
 
 
 def test_recovery_counts_the_runs_that_found_three():
-    ((start, found, *_),) = texts(examples.recovery_table(2, quiet))
+    (start, found, *_), (told, *_) = texts(examples.recovery_table(2, quiet))
     assert (start, found) == ("4", "2 of 2")
+    assert told.startswith("labels and supports told")
+
+
+def test_who_knows_labels_and_supports_loses_half_a_nat_a_parameter():
+    """Ten means and precisions of each of three patterns and one free weight a member: 33 parameters, each of which costs 1/2N to first order."""
+    truth, rows = chapter_truth(), 400
+    gaps = [examples.informed_gap(truth, rows, seed, test_rows=4_000) for seed in range(12)]
+    assert np.mean(gaps) == pytest.approx(33 / (2 * 3 * rows), rel=0.25)
+    fitted = truth.fitted_with_labels(truth.labelled_records(np.random.default_rng(0), 100_000))
+    np.testing.assert_allclose(fitted.precisions, truth.precisions, atol=0.03)
+    np.testing.assert_array_equal(fitted.precisions == 0, truth.precisions == 0)
+    np.testing.assert_allclose(fitted.weights, truth.weights, atol=0.01)
+
+
+def test_labelled_records_are_those_without_labels():
+    truth = chapter_truth()
+    first, second = (make(np.random.default_rng(3), 20) for make in (truth.records, truth.labelled_records))
+    for plain, (labels, records) in zip(first, second, strict=True):
+        np.testing.assert_array_equal(plain, records)
+        assert len(labels) == 20
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sudare.errors import DataError, InvalidParameter
 from sudare.papers.p004_reconstruction import FiniteMixtureReconstruction
 from sudare.papers.p004_reconstruction.algorithm1 import binned, random_start
-from sudare.papers.p004_reconstruction.normal_laplace import Parameters, component_moments, expectation
+from sudare.papers.p004_reconstruction.normal_laplace import Parameters, component_moments, expectation, gradient_update
 from sudare.perturbation import LaplacePerturbation, SquareWave
 from sudare.reconstruction import Reconstruction
 
@@ -100,6 +100,30 @@ def test_without_backtracking_a_long_step_diverges(perturbed):
         ).fit(y)
     assert not model.converged_
     assert model.log_likelihood_ < FiniteMixtureReconstruction(perturbation, 2).fit(y).log_likelihood_ - 100
+
+
+def test_the_printed_rate_in_the_columns_unit_is_alpha_over_the_squared_noise_scale(perturbed):
+    """One step of eq. 11 in the column's own unit, from the gradient there, is one step with α/φ²; with α itself it is φ² times as long."""
+    perturbation, y, _, _ = perturbed
+    scale, rate = perturbation.noise_scale, 1e-6
+    assert scale > 1.2
+    places, counts = binned(y / scale)
+    start = random_start(places, counts, (0.0, 10.0 / scale), 2, np.random.default_rng(0))
+    own = Parameters(start.weights, scale * start.means, scale * start.scales)
+    printed = gradient_update(counts, expectation(scale * places, counts, own, scale), own, rate)
+
+    def stepped(learning_rate):
+        options = {"update": "gradient", "backtracking": False, "max_iter": 1}
+        with pytest.warns(ConvergenceWarning):
+            return (
+                FiniteMixtureReconstruction(perturbation, 2, learning_rate=learning_rate, **options).fit(y).components_
+            )
+
+    np.testing.assert_allclose(stepped(rate / scale**2).means, printed.means, rtol=1e-9)
+    np.testing.assert_allclose(stepped(rate / scale**2).scales, printed.scales, rtol=1e-9)
+    np.testing.assert_allclose(
+        stepped(rate).means - own.means, scale**2 * (printed.means - own.means), rtol=1e-6, atol=1e-12
+    )
 
 
 def test_what_lies_outside_counts_on_the_bounds():

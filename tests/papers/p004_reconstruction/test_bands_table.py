@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from sudare.papers.p004_reconstruction import (
-    bands_table,
-)
+from sudare.papers.p004_reconstruction import bands_table
 from sudare.papers.repetitions import Measurements
+from sudare.papers.study import Estimate
 
 QUIET = lambda text: None  # noqa: E731
 
@@ -32,3 +31,17 @@ def test_coverage_is_noted_where_a_band_is_drawn(census):
     for _ in range(2):
         rough.note((trial.name, "bins", "calibrated"), 0.0)
     assert bands_table.coverage_table(rough, [trial]).rows[0][3] == "not calibrated"
+    assert "by two standard errors: none." in bands_table.coverage_table(rough, [trial]).says
+
+
+def test_columns_whose_bands_hold_too_seldom_are_named():
+    found = Measurements()
+    trial = bands_table.simulated(1000)
+    for coverage in (60.0, 64.0):
+        found.note((trial.name, "bins", "calibrated"), 1.0)
+        for what, number in (("coverage", coverage), ("width", 1.0)):
+            found.note((trial.name, "bins", what), number)
+            found.note((trial.name, "sums", what), number)
+    assert f"by two standard errors: {trial.name}." in bands_table.coverage_table(found, [trial]).says
+    near = {"a": Estimate(84.0, 1.0, 10), "b": Estimate(82.0, 1.0, 10), "c": "not calibrated"}
+    assert bands_table.below_goal(near) == ["b"]

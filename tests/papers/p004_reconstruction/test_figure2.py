@@ -5,14 +5,38 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.study_pages import committed_cell, committed_result
 from sudare.papers.p004_reconstruction import (
     figure2,
 )
 from sudare.papers.p004_reconstruction.printed_values import TECHNIQUE
 from sudare.papers.repetitions import Measurements
+from sudare.papers.study import Estimate
 from sudare.report.plots import rendered
 
 QUIET = lambda text: None  # noqa: E731
+
+
+def test_who_wins_is_concluded_from_the_rows():
+    (table,) = (each for each in committed_result("004")["tables"] if each["title"].endswith("less the technique"))
+    assert (
+        figure2.winners_conclusion([[committed_cell(cell) for cell in row] for row in table["rows"]]) in table["says"]
+    )
+    ahead, behind, unclear = Estimate(1.0, 0.4, 9), Estimate(-1.63, 0.5, 2), Estimate(-1.0, 0.6, 2)
+    said = figure2.winners_conclusion([(1_000, "", ahead, unclear, behind), (10_000, "", ahead, ahead, behind)])
+    assert "closed-form, is better at 1,000, 10,000 and worse at no size" in said
+    assert "gradient, is better at 10,000 and worse at no size" in said
+    assert "our mixture is better at no size and worse at 1,000, 10,000" in said
+
+
+def test_which_k_is_best_is_concluded_from_the_rows():
+    (table,) = (each for each in committed_result("004")["tables"] if each["title"].startswith("Figure 2 by K"))
+    rows = [[committed_cell(cell) for cell in row] for row in table["rows"]]
+    assert figure2.components_conclusion(rows) in table["says"]
+    made_up = [
+        (10, count, None, f"{count} of 7", None, Estimate(value, 0.1, 7)) for count, value in ((2, 50.0), (3, 40.0))
+    ]
+    assert "with 10 records in 5 of 14 runs (K = 2);" in figure2.components_conclusion(made_up)
 
 
 @pytest.mark.long

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sudare.papers.p004_reconstruction import (
-    other_columns,
-)
+from sudare.papers.p004_reconstruction import other_columns
+from sudare.papers.repetitions import Measurements
 
 QUIET = lambda text: None  # noqa: E731
 
@@ -28,3 +27,13 @@ def test_other_columns_lie_between_their_bounds_and_are_compared_with_every_meth
     assert both[1].value == pytest.approx((uniform[1].value + zeros[1].value) / 2)
     assert difference[1].value == 0
     assert difference[2].value == pytest.approx(both[1].value - both[2].value)
+
+
+def test_columns_where_the_default_is_behind_are_named():
+    found = Measurements()
+    for name, auto in (("near", 80.0), ("behind", 70.0)):
+        for method, accuracy in (("auto", auto), ("evidence", 83.0)):
+            for _ in range(2):
+                found.note((name, 500, method), accuracy)
+    assert other_columns.behind_text(found, ["near", "behind"], [500]).endswith("at: behind (500 records).")
+    assert other_columns.behind_text(found, ["near"], [500]).endswith("at: no column.")

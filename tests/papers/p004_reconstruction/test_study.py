@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from sudare.papers import load_study
-from sudare.papers.p004_reconstruction import marked
-from sudare.papers.study import Figure, ResultTable
+from sudare.papers.p004_reconstruction import NEVER_SHORT, QUICK_HOW
+from sudare.papers.study import Figure, ResultTable, StudyResult
 
 
 def test_the_study_is_registered():
@@ -20,10 +20,10 @@ def test_the_study_is_registered():
 
 def test_a_quick_run_says_so_where_it_is_shorter():
     committed = json.loads((Path(__file__).parents[3] / "docs" / "papers" / "004.json").read_text("utf-8"))
-    found = marked(
+    found = StudyResult(
         [ResultTable(table["title"], ["a"], [[1]], "Says.") for table in committed["tables"]],
         [Figure(figure["label"], "Shows.", []) for figure in committed["figures"]],
-    )
+    ).marked_quick(QUICK_HOW, NEVER_SHORT)
     unmarked = [table.title for table in found.tables if "Quick run" not in table.says]
     assert [title[:12] for title in unmarked] == ["Table 1: hei", "One column o"]
     assert [figure.label for figure in found.figures if not figure.differs] == ["Figure 1", "Reconstructions"]

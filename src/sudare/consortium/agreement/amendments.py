@@ -33,7 +33,7 @@ from sudare.sums.context import RELAY_NAME
 
 _NEXT: Final = ".next"
 _HISTORY: Final = ".history"
-_LEFT: Final = "left"
+LEFT: Final = "left"
 
 
 def proposal_path(agreement_path: Path) -> Path:
@@ -283,7 +283,7 @@ def _put_in_place(agreement_path: Path, known: Known, *, instead: bool = False) 
     if present is not None and is_branch:
         kept = {each.digest for each in earlier_versions(found, proposal, known.versions)}
         _leave(history, kept)
-        keep_version(history / _LEFT, present, before)
+        keep_version(history / LEFT, present, before)
     elif present is not None and is_another:
         keep_version(history, present, before)
     found.save(agreement_path)
@@ -315,10 +315,10 @@ def _leave(history: Path, kept: Container[str]) -> None:
         with contextlib.suppress(SudareError):
             if Agreement.load(path).digest in kept:
                 continue
-        _made(history / _LEFT)
+        _made(history / LEFT)
         for each in (path, statements_path(path)):
             if each.exists():
-                move_into(history / _LEFT, each)
+                move_into(history / LEFT, each)
 
 
 def _nothing_proposed(agreement_path: Path) -> AgreementError:

@@ -21,19 +21,27 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from sudare.consortium.agreement.agreement import Agreement
+from sudare.consortium.agreement.amendments import history_folder
 from sudare.consortium.agreement.document_fields import Field, Reader, hexadecimal, parsed_json
 from sudare.consortium.agreement.member_settings import Member, Policy
 from sudare.consortium.agreement.schedules import Schedule
 from sudare.consortium.agreement.signed_statements import now
-from sudare.consortium.agreement.taken_versions import version_digests
+from sudare.consortium.agreement.taken_versions import knows_all_versions, version_digests
 from sudare.consortium.tasks.definitions import DictionaryTask, Task
-from sudare.consortium.tasks.task_account import Permission, entries_of, mark_of, names_of_tasks, run_already
+from sudare.consortium.tasks.task_account import (
+    Permission,
+    agreements_that_paid,
+    mark_of,
+    run_already,
+    short_digest,
+)
 from sudare.consortium.tasks.task_costs import cost_at, entries_at
 from sudare.errors import ConsortiumError, InvalidParameter, NotApproved
 from sudare.files import PRIVATE_MODE, changed_by_one, make_private_folder, read_text, write_new
 from sudare.privacy.account_balance import Amount
 from sudare.privacy.guarantee import readable_up
 from sudare.privacy.ledger_chain import canonical_json
+from sudare.privacy.run_account import entries_of
 
 State = Literal["none", "pending", "approved", "denied"]
 Verdict = Literal["approved", "denied"]
@@ -88,6 +96,7 @@ def permit(member: Member, agreement: Agreement, task: Task) -> Permission:
             f"Run '{task.name}' was paid for under another version of the agreement.",
             "Nothing is missing: the next run is begun on its day. To have another one before, agree on a task of its own.",
         )
+    _check_nothing_unknown_paid(member, agreement, task)
     planned = cost_at(member, agreement, task)
     cost = _EXACT if planned is None else planned
     check_policy(member, task, cost)
@@ -152,8 +161,25 @@ def is_paid_in_another_version(member: Member, agreement: Agreement, task: Task)
     """Whether the task is a run of a schedule that was paid for under another version of the agreement, and not under this one: a new version repeats no run."""
     if agreement.schedule_of(task.name) is None:
         return False
-    entries, digests = entries_at(member), version_digests(member, agreement)
-    return task.name in names_of_tasks(entries, digests) and not entries_of(mark_of(agreement, task.name), entries)
+    paid = agreements_that_paid(task.name, entries_at(member))
+    known = {short_digest(digest) for digest in version_digests(member, agreement)}
+    return bool(paid & known) and short_digest(agreement.digest) not in paid
+
+
+def _check_nothing_unknown_paid(member: Member, agreement: Agreement, task: Task) -> None:
+    """Raise `NotApproved` where the ledger has a run of this name under an agreement that is not known here, and versions of this one are missing: it may be one of them.
+
+    Where all versions are known, it is another consortium's run.
+    """
+    if agreement.schedule_of(task.name) is None or knows_all_versions(member, agreement):
+        return
+    known = {short_digest(digest) for digest in version_digests(member, agreement)}
+    unknown = min(agreements_that_paid(task.name, entries_at(member)) - known, default=None)
+    if unknown is not None:
+        raise NotApproved(
+            f"The ledger has run '{task.name}' of agreement {unknown}, which may be a version of this one: versions before version {agreement.version} are not all here.",
+            f"Put those of another member's folder '{history_folder(member.agreement_path).name}' beside the agreement. A run that was paid for is not paid for again.",
+        )
 
 
 def _check_approved(found: Decision, task: Task, cost: Amount) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sudare.consortium.agreement.agreement import Agreement, Budget, MemberEntry
 from sudare.consortium.agreement.amendments import earlier_versions, path_after_adoption
@@ -25,13 +26,18 @@ MEMBER_FILE = "member.toml"
 KEY_FILE = "key.pem"
 LEDGER_FILE = "ledger.db"
 SIGNED_FILE = "signed.json"
+# What stands between spaces; spaces between brackets and in quotes belong to it.
+_WORD: Final = re.compile(r"""(?:\[[^\]]*\]|"[^"]*"|'[^']*'|\S)+""")
 
 
 def task_from_words(text: str) -> Task:
-    """A task from "NAME KIND field=value …", values as in TOML; fields of its parameters are written parameters.NAME=value."""
+    """A task from "NAME KIND field=value …", values as in TOML; fields of its parameters are written parameters.NAME=value.
+
+    Texts may be without quotes, also in lists: a shell takes those away that it is given inside its own.
+    """
     word, _, rest = text.strip().partition(" ")
     name = Field("task", word).name()
-    kind, *assignments = rest.split() or [""]
+    kind, *assignments = _WORD.findall(rest) or [""]
     section = _section(f"The task '{name}'", assignments, [f'kind = "{kind}"' if kind.isalpha() else ""])
     return task_from(name, Field(f"tasks.{name}", section.value))
 
@@ -53,9 +59,23 @@ def _section(what: str, assignments: list[str], lines: list[str]) -> Field:
     for assignment in assignments:
         key, sign, value = assignment.partition("=")
         if not sign:
-            raise InvalidParameter(f"{what} has a word without '='.", "Write: NAME KIND field=value field=value.")
-        lines.append(f"{key} = {value if _is_toml_value(value) else _quoted(value)}")
+            raise InvalidParameter(
+                f"{what} has a word without '='.",
+                "Write: NAME KIND field=value field=value, and lists as field=[first,second].",
+            )
+        lines.append(f"{key} = {_toml_value(value)}")
     return parsed_toml("\n".join(lines), what)
+
+
+def _toml_value(text: str) -> str:
+    """A value as TOML writes it: as it stands, where it is one, else a list of what is between brackets and commas, else a text."""
+    if text.startswith("[") and text.endswith("]") and not _is_toml_value(text):
+        return f"[{', '.join(_plain_value(item.strip()) for item in text[1:-1].split(','))}]"
+    return _plain_value(text)
+
+
+def _plain_value(text: str) -> str:
+    return text if _is_toml_value(text) else _quoted(text)
 
 
 def _is_toml_value(text: str) -> bool:

@@ -21,6 +21,7 @@ from sudare.consortium.agreement.amendments import kept_path, path_after_adoptio
 from sudare.consortium.agreement.document_fields import Field, Reader, parsed_toml, whole
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.signed_statements import Statements, check_is_key_of
+from sudare.consortium.event_log import EVENTS
 from sudare.consortium.tasks.definitions import KINDS
 from sudare.errors import AgreementError, IdentityError
 from sudare.files import PRIVATE_MODE, check_unshared, is_open_to_others, read_text, write_new
@@ -87,7 +88,7 @@ class TransportSettings:
         return _without_password(self, self.proxy)
 
 
-# Events of the log that need a person.
+# Events of the log that need a person, told where the member file chooses no others.
 NOTIFIED: Final = frozenset({"task-waits", "task-failed", "certificate-ends", "budget-low"})
 
 
@@ -115,6 +116,8 @@ class Member:
     policy: Policy = field(default_factory=Policy)
     transport: TransportSettings = field(default_factory=TransportSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
+    # How long the ledger is waited for while another process holds it.
+    ledger_wait_seconds: float = 60.0
 
     def __getstate__(self) -> dict[str, Any]:
         return _without_password(self, self.ledger_address)
@@ -228,7 +231,8 @@ class Member:
 
     def ledger(self, *, create: bool = True) -> Ledger:
         """The ledger; made the first time, if it may be."""
-        return Ledger(_resolved(self.ledger_address, "ledger"), create=create)
+        address = _resolved(self.ledger_address, "ledger")
+        return Ledger(address, create=create, timeout_seconds=self.ledger_wait_seconds)
 
     def account(self, agreement: Agreement) -> Account:
         """This member's account, opened with the agreed budget the first time. One source has one account."""
@@ -348,7 +352,9 @@ def _notify(section: Field) -> NotifySettings:
         return words
 
     def events(field: Field) -> frozenset[str]:
-        return frozenset(item.word(sorted(NOTIFIED)) for item in field.items())
+        # Whoever was told by the command that the command failed would be told of that again, without an end.
+        listed = [event for event in sorted(EVENTS) if not event.startswith("notification-")]
+        return frozenset(item.word(listed) for item in field.items())
 
     readers: dict[str, Reader] = {"events": events, "timeout_seconds": lambda field: field.number(0.1, 600.0)}
     return section.built(NotifySettings, {"command": command}, readers)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.amendments import (
+    LEFT,
     Known,
     check_follows,
     check_is_branch,
@@ -113,9 +114,14 @@ def remember_statements(member: Member, agreement: Agreement, seen: Statements) 
 
 
 def version_digests(member: Member, agreement: Agreement) -> frozenset[str]:
-    """The digests of all versions of this consortium's agreement that this member knows; of the one before each also where its text is gone."""
-    known = (agreement, *(each for each, _ in _kept(member)))
+    """The digests of all versions of this consortium's agreement that this member knows, also of a line that was left; of the one before each also where its text is gone."""
+    known = (agreement, *(each for each, _ in _kept(member, with_left=True)))
     return frozenset(digest for each in known for digest in (each.digest, each.previous) if digest is not None)
+
+
+def knows_all_versions(member: Member, agreement: Agreement) -> bool:
+    """Whether every version before this one, back to the first, is kept here. A member that joined later has them from another member's history."""
+    return versions_up_to(member, agreement)[0][0].version == 1
 
 
 def versions_up_to(member: Member, agreement: Agreement) -> list[tuple[Agreement, Statements]]:
@@ -141,10 +147,11 @@ def _remembered(member: Member) -> dict[str, Any] | None:
     )
 
 
-def _kept(member: Member) -> list[tuple[Agreement, Statements]]:
+def _kept(member: Member, *, with_left: bool = False) -> list[tuple[Agreement, Statements]]:
     """Every version that is kept in the state folder or in the history, or stands in the agreement's place, by its number. What cannot be read is none."""
     found: dict[str, tuple[Agreement, Statements]] = {}
-    folders = member.versions_folder, history_folder(member.agreement_path)
+    history = history_folder(member.agreement_path)
+    folders = (member.versions_folder, history, *((history / LEFT,) if with_left else ()))
     for path in (*(each for folder in folders for each in sorted(folder.glob("*.toml"))), member.agreement_path):
         try:
             agreement, statements = Agreement.load(path), Statements.load(path)

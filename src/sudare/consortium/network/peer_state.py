@@ -21,6 +21,9 @@ _MOST_UNACKNOWLEDGED: Final = 1 << 16
 _MOST_UNACKNOWLEDGED_BYTES: Final = 4 * MOST_PACKET_BYTES
 # Lives in use one after the other within a few beats: more are not taken up until some of them are silent.
 _MOST_DISPLACED: Final = 16
+# Announcements of lives that are not known yet: so many at once, then so many a second. Each costs a signature and a key, and makes this member say hello to all.
+MOST_NEW_LIVES: Final = 16.0
+_NEW_LIVES_A_SECOND: Final = 1.0
 # How long an answer is waited for before a message is sent again: twice what answers took lately, within these limits.
 _LEAST_RESEND_SECONDS: Final = 1.0
 _MOST_RESEND_SECONDS: Final = 8.0
@@ -88,6 +91,9 @@ class Peer:
     viewed_at: float = float("-inf")
     # Lives that were in use before. Channels to those of them that were heard of lately are kept: what took their place may have been an old hello.
     former: set[bytes] = field(default_factory=set)
+    # How many announcements of lives that are not known yet are listened to now, and since when that is so.
+    new_lives_allowed: float = MOST_NEW_LIVES
+    new_lives_at: float = float("-inf")
     displaced: dict[bytes, Channel] = field(default_factory=dict)
     # How often such a life spoke between two words of the one that took its place, and which the last of those was.
     words_between: int = 0
@@ -109,6 +115,14 @@ class Peer:
     has_left: bool = False
     # Its key no longer counts: nothing is heard of it, and nothing sent to it.
     is_barred: bool = False
+
+    def listens_to_new_life(self, now: float) -> bool:
+        """Whether an announcement of a life that is not known is looked at: a few at once, and from then on one a second."""
+        passed = max(now - self.new_lives_at, 0.0)
+        allowed = min(self.new_lives_allowed + passed * _NEW_LIVES_A_SECOND, MOST_NEW_LIVES)
+        self.new_lives_at = now
+        self.new_lives_allowed = allowed - 1.0 if allowed >= 1.0 else allowed
+        return allowed >= 1.0
 
     def queue(self, content: bytes) -> bool:
         """Keep a message to be sent, once while it is not acknowledged. False if too much is not acknowledged already."""

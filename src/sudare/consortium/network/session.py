@@ -426,13 +426,21 @@ class Session:
         if (channel is None and theirs in peer.former) or (channel is not None and number <= channel.announced):
             self.drops.count(packet.sender, "repeated")
             return
+        # Before its signature is looked at.
+        if channel is None and not peer.listens_to_new_life(now):
+            self.drops.count(packet.sender, "over-quota")
+            return
+        self._hear_new(packet, peer, channel, now)
+
+    def _hear_new(self, packet: Packet, peer: Peer, channel: Channel | None, now: float) -> None:
+        """An announcement that was not heard before, of a life that there is a channel to or of one that is not known."""
         found = heard(packet.sender, self.pins.keys[packet.sender], packet.content)
         if found is None:
             self.drops.count(packet.sender, "unauthentic")
             peer.bad_signatures += 1
             peer.refusal_owed = _digest(packet.content)
             return
-        if channel is not None and theirs in peer.displaced:
+        if channel is not None and found.life in peer.displaced:
             self._hear_replaced_process(packet.sender, peer, channel, found, _digest(packet.content), now)
             return
         if channel is None and found.greeting is not None:
@@ -441,8 +449,8 @@ class Session:
         peer.view, peer.viewed_at = found.view, now
         if channel is None:
             return
-        channel.announced, channel.announced_at = number, now
-        if kind == GOODBYE:
+        channel.announced, channel.announced_at = found.number, now
+        if found.kind == GOODBYE:
             peer.candidate = None if channel is peer.candidate else peer.candidate
             if channel is peer.channel:
                 peer.has_left, peer.heard_at = True, now

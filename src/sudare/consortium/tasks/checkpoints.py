@@ -1,18 +1,27 @@
-"""Where a task keeps what it must not forget: small named contents, each replaced whole or not at all."""
+"""Where a task keeps what it must not forget: small named contents, each replaced whole or not at all.
+
+A file is an envelope with its version, and a digest of name and content: one that was damaged since is told as that, and nothing is computed with it.
+Earlier versions of sudare wrote the content alone, which is still read.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
 
-from sudare.errors import ConsortiumError, InvalidParameter
-from sudare.files import FileLock, make_private_folder, write_atomically
+from sudare.errors import ConsortiumError, InvalidParameter, StateDamaged
+from sudare.files import FileLock, make_private_folder, set_aside, write_atomically
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,99}")
 _LOCK: Final = ".lock"
+_MAGIC: Final = b"sudare checkpoint 1\n"
+_DIGEST_BYTES: Final = 32
+# Begins with a dot: no name of a checkpoint does.
+_DAMAGED: Final = ".damaged"
 
 
 class CheckpointStore:
@@ -45,7 +54,7 @@ class CheckpointStore:
             if self._lock is not None and (self._is_open_elsewhere or not self._lock.is_held):
                 raise _open_elsewhere()
             try:
-                write_atomically(self._path(name), content)
+                write_atomically(self._path(name), enveloped(name, content))
             except OSError as error:
                 raise ConsortiumError(
                     f"The state folder cannot be written ({error.strerror}), so nothing more is sent in this task.",
@@ -53,11 +62,9 @@ class CheckpointStore:
                 ) from None
 
     def load(self, name: str) -> bytes | None:
-        """The content saved last, or None."""
-        try:
-            return self._path(name).read_bytes()
-        except FileNotFoundError:
-            return None
+        """The content saved last, or None. Raise StateDamaged where the file is not what was saved, or cannot be read."""
+        path = self._path(name)
+        return content_of(path) if path.exists() or path.is_symlink() else None
 
     def names(self) -> list[str]:
         """All names that have a content; not those of files that were never finished."""
@@ -67,6 +74,10 @@ class CheckpointStore:
         """Forget the content of a name, if it has one."""
         self._path(name).unlink(missing_ok=True)
 
+    def set_aside(self, name: str) -> None:
+        """Make room in the place of a file, or folder, that nothing depends on: it is kept in a folder beside it."""
+        set_aside(self._path(name), _DAMAGED)
+
     def _path(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
             raise InvalidParameter(f"'{name}' cannot be the name of a checkpoint.", "Use small letters and figures.")
@@ -75,6 +86,46 @@ class CheckpointStore:
 
 _opened: WeakValueDictionary[tuple[int, int], CheckpointStore] = WeakValueDictionary()
 _opening: Final = threading.Lock()
+
+
+def enveloped(name: str, content: bytes) -> bytes:
+    """The bytes of a checkpoint's file."""
+    return _MAGIC + _digest(name, content) + content
+
+
+def content_of(path: Path) -> bytes:
+    """What a checkpoint's file holds. Raise StateDamaged where it cannot be read, or is not as it was written."""
+    try:
+        found = path.read_bytes()
+    except OSError as error:
+        raise StateDamaged(
+            f"The file '{path.name}' of this task's state cannot be read ({error.strerror}).", StateDamaged.help
+        ) from None
+    if not _is_enveloped(found):
+        return found
+    start = len(_MAGIC) + _DIGEST_BYTES
+    content = found[start:]
+    if found[:start] != _MAGIC + _digest(path.name, content):
+        raise damaged(path.name)
+    return content
+
+
+def damaged(name: str) -> StateDamaged:
+    """The error where a checkpoint is not what was saved."""
+    return StateDamaged(
+        f"The file '{name}' of this task's state is damaged: it is not what this node wrote.", StateDamaged.help
+    )
+
+
+def _is_enveloped(found: bytes) -> bool:
+    """Whether a file was written as an envelope, also where its beginning was damaged or it was cut off. What earlier versions wrote has nothing of it."""
+    begins = found[: len(_MAGIC)]
+    same = sum(one == other for one, other in zip(begins, _MAGIC, strict=False))
+    return 2 * same >= len(begins)
+
+
+def _digest(name: str, content: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + b"\n" + content).digest()
 
 
 def _open_elsewhere() -> InvalidParameter:

@@ -15,7 +15,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sudare.consortium.network.message_dispatch import STOP, Activity, Envelope
 from sudare.consortium.tasks.checkpoints import CheckpointStore
-from sudare.errors import MessageMalformed, NotConnected, ReleaseError, ReleaseUntrusted, SudareError, TaskStopped
+from sudare.errors import (
+    MessageMalformed,
+    NotConnected,
+    ReleaseError,
+    ReleaseUntrusted,
+    StateDamaged,
+    SudareError,
+    TaskStopped,
+)
 from sudare.privacy.release import Release, audited
 from sudare.privacy.release_file import parsed, verify_signature
 
@@ -66,7 +74,7 @@ class ReleaseExchange(Activity):
 
     def files(self) -> dict[str, bytes]:
         """The releases that are here and were not withdrawn, by member."""
-        held = {name: self._store.load(self._place(name)) for name in self._keys}
+        held = {name: self._held(name) for name in self._keys}
         return {name: content for name, content in held.items() if content not in (None, _WITHDRAWN) and content}
 
     def withdrawn(self) -> frozenset[str]:
@@ -137,23 +145,32 @@ class ReleaseExchange(Activity):
     def _is_here(self, name: str) -> bool:
         """Whether a member's release, or its withdrawal, is in the store. What is there stays, so that it is looked for once."""
         if name not in self._here:
-            held = self._store.load(self._place(name))
+            held = self._held(name)
             if held is not None:
                 self._here.add(name)
             if held == _WITHDRAWN:
                 self._withdrawn.add(name)
         return name in self._here
 
+    def _held(self, name: str) -> bytes | None:
+        """A member's release in the store, or its withdrawal. Another's that is damaged is asked for again; raise StateDamaged where it is this member's own."""
+        try:
+            return self._store.load(self._place(name))
+        except StateDamaged:
+            if name == self._name:
+                raise
+        return None
+
     def _forget(self, name: str) -> None:
         """A member's release was withdrawn."""
-        if self._store.load(self._place(name)) != _WITHDRAWN:
+        if self._held(name) != _WITHDRAWN:
             self._store.save(self._place(name), _WITHDRAWN)
         self._withdrawn.add(name)
 
     def _keep(self, sender: str, envelope: Envelope) -> None:
         if envelope.kind != RELEASE:
             raise MessageMalformed(f"'{sender}' sent a message of an unknown kind.", "Use one program version.")
-        held = self._store.load(self._place(sender))
+        held = self._held(sender)
         if held in (_WITHDRAWN, envelope.body):
             return
         if held is not None:

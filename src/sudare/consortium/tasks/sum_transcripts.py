@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sudare.consortium.tasks.checkpoints import CheckpointStore
-from sudare.errors import ConsortiumError, InvalidParameter, MessageMalformed
+from sudare.consortium.tasks.checkpoints import CheckpointStore, content_of
+from sudare.errors import ConsortiumError, InvalidParameter, MessageMalformed, StateDamaged
 from sudare.files import write_new
 from sudare.sums.blame import Transcript
 from sudare.sums.canonical_encoding import packed, unpacked
@@ -63,12 +63,10 @@ class Transcripts:
 
     def statements(self, iteration: int) -> tuple[Statement, ...]:
         """What was kept of a sum; nothing where there is none."""
-        content = self._store.load(_name(iteration))
-        if content is None:
-            return ()
         try:
-            return Transcript.from_bytes(content).statements
-        except MessageMalformed:
+            content = self._store.load(_name(iteration))
+            return () if content is None else Transcript.from_bytes(content).statements
+        except (MessageMalformed, StateDamaged):
             return ()
 
     def _place(self, iteration: int, statements: tuple[Statement, ...]) -> bool:
@@ -112,7 +110,7 @@ def own_transcripts(folder: Path) -> list[Transcript]:
             "No transcript of a sum of this task is kept here: it makes none, or no sum of it has ended.",
             "Run the task first, and name this member's own file with --member, or the relay's own folder with --state.",
         )
-    return [Transcript.from_bytes(path.read_bytes()) for path in paths]
+    return [Transcript.from_bytes(content_of(path)) for path in paths]
 
 
 def write_transcripts(path: Path, transcripts: list[Transcript]) -> None:

@@ -6,6 +6,7 @@ private dictionary before their first share of noise, and a dictionary's exact s
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,17 +19,18 @@ from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.network.message_dispatch import Activity
 from sudare.consortium.network.session import Session
-from sudare.consortium.tasks.checkpoints import CheckpointStore
+from sudare.consortium.tasks.checkpoints import CheckpointStore, damaged
 from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
 from sudare.consortium.tasks.release_exchange import ReleaseExchange
+from sudare.consortium.tasks.results_folder import EARLIER
 from sudare.consortium.tasks.sum_script_runner import SumGroup, SumRunner, Timeouts
-from sudare.consortium.tasks.task_account import Permission, TaskAccount, entries_of, is_of_a_task
+from sudare.consortium.tasks.task_account import Permission, TaskAccount, is_of_a_task
 from sudare.consortium.tasks.task_costs import columns_of, dictionary_of, learner_of, promise_of
 from sudare.consortium.tasks.task_defaults import LEARNING_DEFAULTS, NETWORK_LEARNING_DEFAULTS
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.training import trained
-from sudare.errors import InvalidParameter, ReleaseError, ReleaseUntrusted
-from sudare.files import make_private_folder, set_aside, write_atomically
+from sudare.errors import InvalidParameter, ReleaseError, ReleaseUntrusted, StateDamaged
+from sudare.files import make_private_folder, set_aside
 from sudare.frames import read
 from sudare.frames.person_rows import kept_persons
 from sudare.joint import (
@@ -48,13 +50,13 @@ from sudare.privacy.declared_columns import promise, rows_per_unit
 from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.release import Release, audited
 from sudare.privacy.release_file import parsed
+from sudare.privacy.run_account import entries_of
 from sudare.schema import Schema
 from sudare.sums.keys import MemberKeys, PublicKeys
 
 # The name of the run that pays, in the store of its task.
 _RUN: Final = "run"
-# What was in the place of a result before.
-EARLIER: Final = "earlier"
+_RUN_NAME: Final = re.compile(rb"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,26 @@ class TaskEnvironment:
 
     def paying(self, permission: Permission, store: CheckpointStore, *, is_resumed: bool) -> TaskAccount:
         """Who pays for one run of a task, which keeps its name in the store from before it is charged."""
-        run = store.load(_RUN)
+        account = self.account
+        run = _run_in(store, is_paid=lambda: bool(entries_of(permission.mark, account.entries())))
         if run is None:
-            run = uuid.uuid4().hex.encode()
-            store.save(_RUN, run)
-        return TaskAccount(self.account, permission, run.decode(), is_resumed)
+            run = uuid.uuid4().hex
+            store.save(_RUN, run.encode())
+        return TaskAccount(account, permission, run, is_resumed)
+
+
+def _run_in(store: CheckpointStore, is_paid: Callable[[], bool]) -> str | None:
+    """The name of the run in a store; None where there is none, or where it is damaged and nothing was paid under it. Raise StateDamaged otherwise."""
+    try:
+        content = store.load(_RUN)
+        if content is None or _RUN_NAME.fullmatch(content):
+            return None if content is None else content.decode()
+        raise damaged(_RUN)
+    except StateDamaged:
+        if is_paid():
+            raise
+    store.set_aside(_RUN)
+    return None
 
 
 def activity_of(task: Task, here: TaskEnvironment) -> Activity:
@@ -222,7 +239,12 @@ def _own_release(
         else:
             learner.fit(read(source, columns, schema))
         Release.of(learner).save(path, key=here.identity.signing_key)
-    return path.read_bytes()
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StateDamaged(
+            f"The member's own release '{path.name}' cannot be read ({error.strerror}).", StateDamaged.help
+        ) from None
 
 
 def receipt_in(path: Path) -> Receipt | None:
@@ -280,8 +302,3 @@ def _is_promise_of(task: ModelsTask | CensusTask, schema: Schema, release: Relea
 def _columns_read(schema: Schema, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The columns and, where the schema names persons, who a row is about."""
     return columns if schema.person is None else (*columns, schema.person.column)
-
-
-def _write(path: Path, content: bytes) -> Path:
-    write_atomically(path, content)
-    return path

@@ -54,7 +54,7 @@ LEARNER_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         },
         "PrivateHistogram": {"bounds": None, "bins": 10, "neighbours": "replace-one", "cluster": None},
         "PrivateLinearSVC": {**_LINEAR, **_METHOD, "smoothing": 0.5, "classes": None},
-        "PrivateLogisticRegression": {**_LINEAR, **_METHOD, "classes": None},
+        "PrivateLogisticRegression": {**_LINEAR, **_METHOD, "classes": None, "decision": "likeliest"},
         "PrivateMLPClassifier": {**_NETWORK, "classes": None},
         "PrivateMLPRegressor": {**_NETWORK, "target_bounds": None},
         "PrivateMean": {"bounds": None, "cluster": None},

@@ -14,8 +14,9 @@ from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.network.message_dispatch import Activity
 from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, LearningTask, Task
 from sudare.consortium.tasks.release_exchange import ReleaseExchange
+from sudare.consortium.tasks.results_folder import EARLIER, make_room
 from sudare.consortium.tasks.sum_script_runner import SumRunner
-from sudare.consortium.tasks.task_activities import EARLIER, TaskEnvironment, receipt_in
+from sudare.consortium.tasks.task_activities import TaskEnvironment, receipt_in
 from sudare.dictionary.exponential_families import Patterns
 from sudare.errors import InvalidParameter
 from sudare.files import set_aside, write_atomically
@@ -33,8 +34,9 @@ _BINS: Final = 20
 
 
 def write_results(task: Task, activity: Activity, here: TaskEnvironment) -> list[Path]:
-    """The files that a finished task leaves. Raise InvalidParameter unless it has a result."""
+    """The files that a finished task leaves. Those of the same name from another version of the agreement are set aside. Raise InvalidParameter unless it has a result."""
     folder = here.results(task)
+    make_room(folder, here.agreement.digest)
     if isinstance(activity, ReleaseExchange):
         written = [_write(folder / f"{name}.sudare", content) for name, content in activity.files().items()]
         releases = activity.releases()

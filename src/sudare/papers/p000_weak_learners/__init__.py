@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from sudare.papers.p000_weak_learners import (
@@ -24,29 +23,19 @@ from sudare.papers.p000_weak_learners.figures4_5 import (
 )
 from sudare.papers.p000_weak_learners.learning_tasks import breast_cancer, diabetes
 from sudare.papers.p000_weak_learners.private_aggregation_results import released_combinations
-from sudare.papers.study import Figure, ResultTable, Study, StudyResult, StudySettings, Tell
+from sudare.papers.study import Figure, Study, StudyResult, StudySettings, Tell
 
 # Parts that cost little are repeated this many times as often: their spread over seeds is large, or margins are small.
 CHEAP_FACTOR, ADULT_FACTOR = 3, 2
 QUICK_EPSILONS, QUICK_PATIENT_EPSILONS = (0.1, 0.5, 1.1, 1.9), (0.1, 1.0, 2.5)
 QUICK_ROWS, QUICK_NODES = (50, 200), (10, 50, 100)
+QUICK_HOW: Final = "fewer repetitions and fewer values of ε, n and M"
 
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """All figures and tables."""
-    parts = [part(tell, settings) for part in PARTS.values()]
-    tables = [table for part in parts for table in part.tables]
-    figures = [figure for part in parts for figure in part.figures]
-    return marked(tables, figures) if settings.quick else StudyResult(tables, figures)
-
-
-def marked(tables: Sequence[ResultTable], figures: Sequence[Figure]) -> StudyResult:
-    """The same, each saying that it is of a quick run."""
-    short = "Quick run: fewer repetitions and fewer values of ε, n and M."
-    return StudyResult(
-        [replace(table, says=f"{short} {table.says}") for table in tables],
-        [replace(figure, differs=f"{short} {figure.differs}".strip()) for figure in figures],
-    )
+    found = StudyResult.joined(part(tell, settings) for part in PARTS.values())
+    return found.marked_quick(QUICK_HOW) if settings.quick else found
 
 
 def synthetic_part(tell: Tell, settings: StudySettings) -> StudyResult:

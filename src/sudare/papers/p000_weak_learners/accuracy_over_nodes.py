@@ -12,7 +12,7 @@ from sudare.report.plots import Panel, Series, curves
 
 PURE_EPSILON: Final = "ε (pure, replace-one)"
 NEIGHBOURS: Final = "Replace-one records, pure ε (δ = 0), ± one standard error over"
-BARS: Final = "Bars: one standard deviation over the nodes, as in the paper, averaged over repetitions (tables have standard errors of the mean)."
+BARS: Final = "Bars: one standard deviation over the nodes (the text says so of Figure 3), averaged over repetitions (tables have standard errors of the mean)."
 
 # Names of the methods in legends, as the paper words them in its text.
 AGGREGATED: Final = "aggregated (mirror averaging)"

@@ -30,7 +30,7 @@ ERRATA: Final = (
     Erratum(
         "Algorithm 2",
         "σ² with log(2/δ)",
-        "[12] has log(n/δ). For ε up to 10 and δ = 1e-6 the printed σ keeps about a tenth of ε, by modern accounting; for every ε > 0, as printed, it is not known to: at ε = 50 and δ = 0.01 our bound is above 200",
+        "[12] has log(n/δ). For ε up to 10 and δ = 1e-6 the printed σ keeps about a tenth of ε, by modern accounting; for every ε > 0, as printed, it is not known to: at ε = 50, δ = 0.01 and n = 50 our bound is above 200",
         _HERE + "test_the_printed_sigma_of_algorithm_2_keeps_a_tenth_of_epsilon",
     ),
     Erratum(

@@ -6,6 +6,7 @@ They protect the rows of `fit` as far as their first lines say, in real arithmet
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -19,13 +20,24 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
-from sudare.linear.targets import checked_classes, checked_labels, class_codes
+from sudare.linear.targets import accuracy_of, checked_classes, checked_labels, class_codes
 from sudare.papers.p000_weak_learners import noisy_sgd, perturbed_erm
 from sudare.papers.p000_weak_learners.noisy_sgd import LossName
 from sudare.parameter_checks import Numbers
 from sudare.privacy.array_checks import checked_matrix
 
 POSITIVE: Final = Numbers(0, open_low=True)
+
+
+def warn_of_shortened_rows(norms: Floats, bound: float, name: str) -> None:
+    """Warn where a row is longer than the bound, by more than the rounding of a row that was divided by its norm."""
+    if np.any(norms > bound * (1 + 1e-9)):
+        warnings.warn(
+            f"Rows longer than {name} = {bound:g} were shortened to it. Give {name}=… by public knowledge "
+            "(SchemaEncoder(…).norm_bound_), or scale the columns.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 class PublishedClassifier(ClassifierMixin, BaseEstimator):
@@ -80,7 +92,9 @@ class PublishedClassifier(ClassifierMixin, BaseEstimator):
                 f"Only binary classification is supported. The type of the target is {kind}.", "Give two classes."
             )
         signs = np.where(class_codes(labels, self.classes_) == 1, 1.0, -1.0)
-        lengths = np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), self.norm_bound)
+        norms = np.linalg.norm(matrix, axis=1, keepdims=True)
+        warn_of_shortened_rows(norms, self.norm_bound, "norm_bound")
+        lengths = np.maximum(norms, self.norm_bound)
         seed = check_random_state(self.random_state).randint(2**31)
         self.coef_ = self._parameters(matrix / lengths, signs, np.random.default_rng(seed)) / self.norm_bound
         self.computed_epsilon_ = np.inf if self.classes is None else self._computed_epsilon(len(matrix))
@@ -95,6 +109,10 @@ class PublishedClassifier(ClassifierMixin, BaseEstimator):
         """Classes."""
         second = self.decision_function(X) > 0
         return np.asarray(self.classes_[second.astype(np.intp)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy. Exact: for the owner only."""
+        return accuracy_of(y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         """Two classes only; noise may make it answer badly."""

@@ -157,7 +157,7 @@ def table_1(printed: Measurements, best: Measurements, epsilons: Sequence[float]
         rows,
         f"{NEIGHBOURS} {printed.repeats} seeds (ERM over combinations and own plus consensus: {best.repeats}). 100 nodes × 50 rows, accuracy, messages by Chaudhuri's "
         "objective perturbation. The paper's table has no numbers: it orders the literature into ERM and EWA. Its other entries (BIC, LASSO, Dantzig selector, "
-        "mixing of split data) are for regression without privacy and are not run. Combinations with weights of any sign that are fitted on own rows learn from those rows too, which is why they win at small ε.",
+        "mixing of split data) are for regression without privacy and are not run. Combinations with weights of any sign that are fitted on own rows learn from those rows too.",
     )
 
 
@@ -228,10 +228,11 @@ def figure_3_figures(
         (best, "combined", CONSENSUS),
         *peer_lines(peer),
     ]
+    # The first is dashed and the third dash-dotted, as in the paper.
     levels = [
         (printed, "exchanged", "aggregated, ε = ∞"),
-        (printed, "shrunk", "local, free intercept, shrunk"),
         (printed, "local", "local, λ_reg = 0.01"),
+        (printed, "shrunk", "local, free intercept, shrunk"),
         (best, "alone", "local, tuned"),
     ]
     title = "Synthetic data, n = 5,000, M + 1 = 100 nodes"

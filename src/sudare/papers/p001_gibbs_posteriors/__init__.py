@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
 
 from sudare.papers.p001_gibbs_posteriors import other_losses_results, samplers
@@ -28,20 +27,8 @@ def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """All parts."""
     found = {name: part(tell, settings) for name, part in PARTS.items()}
     if settings.quick:
-        found |= {name: marked(found[name]) for name in MEASURED}
-    return StudyResult(
-        [table for part in found.values() for table in part.tables],
-        [figure for part in found.values() for figure in part.figures],
-    )
-
-
-def marked(part: StudyResult) -> StudyResult:
-    """The same, saying that it is of a quick run."""
-    short = "Quick run: fewer repetitions, 5,000 rows where it takes long, no Adult."
-    return StudyResult(
-        [replace(table, says=f"{short} {table.says}") for table in part.tables],
-        [replace(figure, differs=short) for figure in part.figures],
-    )
+        found |= {name: found[name].marked_quick(QUICK_HOW) for name in MEASURED}
+    return StudyResult.joined(found.values())
 
 
 def temperatures_part(tell: Tell, settings: StudySettings) -> StudyResult:
@@ -105,6 +92,7 @@ PARTS: Final[Mapping[str, Callable[[Tell, StudySettings], StudyResult]]] = {
 }
 # What a quick run makes shorter.
 MEASURED: Final = ("samplers", "other_losses", "accuracy")
+QUICK_HOW: Final = "fewer repetitions, 5,000 rows where it takes long, no Adult"
 
 STUDY: Final = Study(
     title="Gibbs posteriors: inverse temperatures (§4.1, §4.2), pure ε (Theorems 2, 3), samplers (§4.3), losses beyond the paper, and accuracy of one draw",

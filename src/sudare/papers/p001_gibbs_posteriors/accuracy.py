@@ -71,7 +71,7 @@ def breast_cancer(tell: Tell, repeats: int) -> Accuracies:
     def note(found: Measurements, generator: np.random.Generator) -> None:
         task = dealt_breast_cancer(generator)
         rows, labels = _all_rows(task), task.labels.ravel()
-        for epsilon, name, model in _models(generator, classes=[-1, 1], fit_intercept=False):
+        for epsilon, name, model in _models(generator, classes=[-1, 1], norm_bound=1.0, fit_intercept=False):
             found.note(name, float(task.accuracy(model.fit(rows, labels).parameters_)[0]), epsilon)
             _note_sampler(found, model, epsilon)
         for epsilon, name, drawn in _printed(generator, fit_intercept=False):

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
@@ -19,10 +19,12 @@ from sudare.frames.rows import Rows
 from sudare.gibbs.mechanisms import LogisticDraws
 from sudare.linear.losses import Logistic
 from sudare.linear.mechanism import Facts
-from sudare.linear.targets import checked_classes, class_codes
+from sudare.linear.targets import accuracy_of, check_lengths, checked_classes, checked_labels, class_codes
+from sudare.papers.p000_weak_learners.estimators import warn_of_shortened_rows
 from sudare.papers.p001_gibbs_posteriors.inverse_temperatures import gaussian_beta
 from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import gaussian_delta
+from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.noise import noise_source
 
 _NUMBERS: Final = {
@@ -80,11 +82,14 @@ class GibbsPosteriorClassifier(ClassifierMixin, BaseEstimator):
             numbers.check(name, getattr(self, name))
         if self.temperature not in ("eq. 27", "tight"):
             raise InvalidParameter('temperature must be "eq. 27" or "tight".', 'Use "tight".')
-        rows, targets = validate_data(self, X, y, dtype=np.float64)
+        rows, targets = checked_matrix(self, X, reset=True), checked_labels(y)
+        check_lengths(len(rows), len(targets))
         self.classes_ = np.unique(targets) if self.classes is None else checked_classes(self.classes)
         if len(self.classes_) != 2:
             raise InvalidParameter("The paper's classifier has two classes.", "Use GibbsLogisticRegression for more.")
-        rows = self._with_constant(rows / np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True) / self.R))
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        warn_of_shortened_rows(norms, self.R, "R")
+        rows = self._with_constant(rows / np.maximum(1, norms / self.R))
         signs = np.where(class_codes(targets, self.classes_) == 1, 1.0, -1.0)
         n, precision = len(rows), len(rows) * self.lam
         norm = math.sqrt(self.R**2 + 1) if self.fit_intercept else self.R
@@ -103,13 +108,17 @@ class GibbsPosteriorClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: ArrayLike) -> Floats:
         """aᵀz + b; rows are scaled down as in fitting."""
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = checked_matrix(self, X, reset=False)
         rows = rows / np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True) / self.R)
         return np.asarray(self._with_constant(rows) @ self.theta_)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class on whose side a row is."""
         return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy. Exact: for the owner only."""
+        return accuracy_of(y, self.predict(X), sample_weight)
 
     def _with_constant(self, rows: Floats) -> Floats:
         return np.hstack([rows, np.ones((len(rows), 1))]) if self.fit_intercept else rows

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sudare.array_types import Floats
+from sudare.privacy.array_checks import as_numbers
 
 
 def hockey_stick_delta(rho: ArrayLike, rho_neighbour: ArrayLike, epsilon: float) -> float:
@@ -94,7 +95,7 @@ class NormalPosterior(NamedTuple):
 
 def normal_posterior(x: ArrayLike, beta: float, sigma: float = 1.0, tau: float = 1.0) -> NormalPosterior:
     """The Gibbs posterior of the mean of a normal law on all of ℝ (eqs. 28 and 29; the modulus in eq. 28 is dropped)."""
-    records = np.asarray(x, dtype=np.float64)
+    records = as_numbers(x, "x")
     precision = len(records) * beta / sigma**2 + 1 / tau**2
     return NormalPosterior(beta / sigma**2 * float(records.sum()) / precision, 1 / precision)
 

@@ -9,16 +9,18 @@ from sudare.neural.training_method_base import require_jax
 from sudare.papers.p002_networks.errata import ERRATA
 from sudare.papers.study import Study, StudyResult, StudySettings, Tell
 
+QUICK_HOW: Final = "10 epochs where 500 are printed, two folds or seeds, and fewer values of ε"
+# What is the same in a quick run.
+NEVER_SHORT: Final = ("Canaries in noisy descent", "Theorem 4, measured")
+
 # Modules that need JAX are imported where they are used: a list of studies needs none.
 
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """All sections. `settings.repeats` is the number of folds (of ten) in figure 5, and of seeds at the record level."""
     require_jax()
-    found = [part(tell, settings) for part in (figure_5_part, record_level_part, audits_part)]
-    return StudyResult(
-        [table for part in found for table in part.tables], [figure for part in found for figure in part.figures]
-    )
+    found = StudyResult.joined(part(tell, settings) for part in (figure_5_part, record_level_part, audits_part))
+    return found.marked_quick(QUICK_HOW, NEVER_SHORT) if settings.quick else found
 
 
 def figure_5_part(tell: Tell, settings: StudySettings) -> StudyResult:

@@ -1,7 +1,7 @@
 """Two approaches of paper 002 as they were meant: noise on every parameter after learning, or in every update.
 
 Noise on every parameter of its own ("parameter-based ε") is what both are built on. A record moves all d parameters at once, so what
-it gets is d times as much. Both numbers are given; the promise is the record's. Proof: proofs/neural_approaches.md.
+it gets is d times as much, and that is the promise. LearningFirst also says what holds for one parameter. Proof: proofs/neural_approaches.md.
 """
 
 from __future__ import annotations
@@ -146,11 +146,6 @@ class _OnParameters:
         """δ of a record: zero where the plain sum is the better bound."""
         return decimal_up(self.cost.delta)
 
-    @property
-    def parameter_guarantee(self) -> Guarantee:
-        """The paper's notion: what is said of one parameter, where all others are given."""
-        return Guarantee(self.parameter_epsilon, neighbours=self.facts.neighbours, notion="parameter")
-
 
 @dataclass(frozen=True)
 class LearningFirst(_OnParameters):
@@ -196,6 +191,11 @@ class LearningFirst(_OnParameters):
         return Laplace(total, decimal_up(exact(self.parameter_epsilon) * d), dimension=d)
 
     @property
+    def parameter_guarantee(self) -> Guarantee:
+        """The paper's notion: what is said of one parameter, where all others are given (Theorem 3)."""
+        return Guarantee(self.parameter_epsilon, neighbours=self.facts.neighbours, notion="parameter")
+
+    @property
     def noise_scale(self) -> float:
         """Scale of the Laplace law of every parameter: 2·limit/ε and a grid step."""
         return self.mechanism.noise_scale
@@ -239,6 +239,8 @@ class AnonymizedLearning(_OnParameters):
     regularization: float = 0.0
     descent: DescentName = "averaged"
 
+    # Theorem 4 does not follow: a parameter's updates are ε-DP given all parameters before each, its value after them is not.
+    parameter_guarantee: ClassVar[Guarantee | None] = None
     # No parameter leaves ±limit.
     limit: ClassVar[float] = 8.0
     # A fine share of the limit.

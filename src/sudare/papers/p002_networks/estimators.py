@@ -1,8 +1,9 @@
 """The three approaches of paper 002 as estimators for own data: noise before learning, after it, or in every update.
 
 They read, charge and release as the networks of `sudare.neural` do, and take the parameters of those but for DP-SGD's; only the way
-of training is another one. Of `LearningFirst…` and `AnonymizedLearning…` epsilon protects one parameter. `guarantee_` is always the
-record's, and `parameter_guarantee_` what the paper promises. docs/neural.md compares them.
+of training is another one. Of `LearningFirst…` epsilon protects one parameter, and of `AnonymizedLearning…` one parameter's updates
+given all parameters before each. `guarantee_` is always the record's. `parameter_guarantee_` is what the paper promises where that is
+true: of `LearningFirst…` alone. docs/neural.md compares them.
 """
 
 from __future__ import annotations

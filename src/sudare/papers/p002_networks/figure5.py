@@ -205,7 +205,7 @@ def table(figure: ScoresByMethod, setting: Setting) -> ResultTable:
             )
     parameters = parameters_in(setting.sizes)
     return ResultTable(
-        "Figure 5: the three approaches in the printed setting",
+        f"Figure 5: the three approaches{' in the printed setting' if setting == PRINTED_SETTING else ''}",
         ("approach", "ε as the paper counts it", "ε of a record", "accuracy", "F-measure", "paper"),
         rows,
         f"Replace-one records, δ = 0; ± one standard error over {figure.accuracy.repeats} of {FOLDS} folds of 45,222 people (folds share training rows, so the true error is larger). {described(setting)} The F-measure is the mean of both classes'. "
@@ -231,13 +231,12 @@ def drawn(figure: ScoresByMethod, setting: Setting) -> Figure:
         levels = {f"{name} ({found.at(name).value:.3f})": found.at(name).value for name in (RAW, MAJORITY)}
         return _curves(lines, levels, x_label="ε as the paper counts it", y_label=measure)
 
-    quick = "" if setting == PRINTED_SETTING else "A quick run with fewer epochs, folds and values of ε. "
     return Figure(
         "Figure 5",
         "Accuracy and F-measure of the three approaches against ε, with raw data and the more frequent class. Means over folds; bars are one standard "
         f"error. The text prints {PAPER_ACCURACY} and {PAPER_F_MEASURE} for raw data; the values of the figure, its ε and what its baseline is are {NOT_GIVEN}.",
         [panel("accuracy", figure.accuracy), panel("F-measure", figure.macro_f1)],
-        f"{quick}Not given in the text and chosen here: {setting.hidden[0]} units a hidden layer, w_max = {setting.limit:g}, Δw_max = {setting.threshold:g}, groups of √n rows, one-hot inputs, "
+        f"Not given in the text and chosen here: {setting.hidden[0]} units a hidden layer, w_max = {setting.limit:g}, Δw_max = {setting.threshold:g}, groups of √n rows, one-hot inputs, "
         "and how a group's category is drawn (exponential mechanism). AnonymizingFirst is individual ranking microaggregation as the paper cites it, which protects no record. "
         "AnonymizedLearning clips and noises Δw, as it is meant; as printed it noises w, and the data do not enter. Its noise covers the thresholds; it is drawn as floats, and all ε multiply the same draws.",
     )

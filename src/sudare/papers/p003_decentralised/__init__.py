@@ -44,15 +44,26 @@ from sudare.report.plots import Panel
 SEED: Final = 2021
 REPEATS: Final = 30
 PRUNINGS, FEW, FEWEST, TRAININGS = 20, 10, 5, 3
-_QUICK: Final = f"Quick: two seeds of everything, {MOST_MEMBERS[256]} members at most under encryption with 256 bits."
+QUICK_HOW: Final = f"two seeds of everything, {MOST_MEMBERS[256]} members at most under encryption with 256 bits"
+# What is the same in a quick run: computed, not repeated, or of one seed.
+NEVER_SHORT: Final = (
+    *(f"Figure 1.{number}" for number in range(1, 9)),
+    *(f"Figure 1.{number}:" for number in (4, 5, 6, 8)),
+    "Lost and late messages",
+    "Breaches of random chunking",
+    "Rewriting a chain",
+    "Rewriting a chain of blocks",
+    "Rounds of one sum among 128 members",
+    "One sum over 10 members of 1,000 numbers",
+    "One curious member against 5 chunks",
+    "Byzantine generals and the proof of work",
+)
 
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """Sums first, then the dictionary. What takes long is repeated twenty times or fewer where `repeats` allows."""
-    found = [part(tell, settings) for part in PARTS.values()]
-    return StudyResult(
-        [each for part in found for each in part.tables], [each for part in found for each in part.figures]
-    )
+    found = StudyResult.joined(part(tell, settings) for part in PARTS.values())
+    return found.marked_quick(QUICK_HOW, NEVER_SHORT) if settings.quick else found
 
 
 def sums_part(tell: Tell, settings: StudySettings) -> StudyResult:
@@ -77,12 +88,10 @@ def sums_part(tell: Tell, settings: StudySettings) -> StudyResult:
         byzantine_table(),
     ]
     runs = f"Bars: one standard error over {few} runs, of Paillier over {encrypted}; how often the chapter measured is not given in the text."
-    return StudyResult(tables, _sums_figures(four_panel, five_panels, six_panels, nine_panel, runs, quick))
+    return StudyResult(tables, _sums_figures(four_panel, five_panels, six_panels, nine_panel, runs))
 
 
-def _sums_figures(
-    four: Panel, five: Sequence[Panel], six: Sequence[Panel], nine: Panel, runs: str, quick: bool
-) -> Sequence[Figure]:
+def _sums_figures(four: Panel, five: Sequence[Panel], six: Sequence[Panel], nine: Panel, runs: str) -> Sequence[Figure]:
     """Figures 1.1 to 1.6 and 1.9 with their captions, and ours about sums."""
     return [
         Figure(
@@ -108,13 +117,13 @@ def _sums_figures(
         ),
         Figure(
             "Figure 1.5",
-            "Left: the second eigenvalue of cycles by S, b = 1, 2, 4, 8, 16. Right: rounds until (ν₂/ν₁)^t is 1/1000. The text prints 236, 47 and 6 for S = 10 and b = 1, 2, 3; they are 69, 28 and 16.",
+            "Above (left in print): the second eigenvalue of cycles by S, b = 1, 2, 4, 8, 16. Below: rounds until (ν₂/ν₁)^t is 1/1000. The text prints 236, 47 and 6 for S = 10 and b = 1, 2, 3; they are 69, 28 and 16.",
             five,
             "ε = 1/4b: the chapter's ε is not given in the text here.",
         ),
         Figure(
             "Figure 1.6",
-            "Rounds until √S(ν₂/ν₁)^t is 1/1000 with ε = 1/d_max, left on the cycle, right with inverse chords: by the printed formula, and until members agree. Numbers are not given in the text.",
+            "Rounds until √S(ν₂/ν₁)^t is 1/1000 with ε = 1/d_max, above (left in print) on the cycle, below with inverse chords: by the printed formula, and until members agree. Numbers are not given in the text.",
             six,
         ),
         Figure(
@@ -122,7 +131,7 @@ def _sums_figures(
             "Seconds of one sum of one number: cycle with b = 2, first values uniform in ±10, until the root mean squared error is .01, N_C = 5. Beside: masks, which are exact. Numbers are not given in the text. "
             + runs,
             [nine],
-            f"Python with gmpy2, not R's homomorpheR; the length of keys is not given in the text. {_QUICK if quick else ''}".strip(),
+            "Python with gmpy2, not R's homomorpheR; the length of keys is not given in the text.",
         ),
         Figure(
             "Lost and late messages",
@@ -165,7 +174,6 @@ def learner_part(tell: Tell, settings: StudySettings) -> StudyResult:
             "Patterns that γ-pruning leaves",
             f"Mean number of patterns left of six, and the median held-out gap, by the penalty ρ₀; {prunings} seeds.",
             pruning_panels,
-            _shortened(settings),
         ),
     ]
     return StudyResult([eight, pruning], figures)
@@ -191,9 +199,7 @@ def few_records_part(tell: Tell, settings: StudySettings) -> StudyResult:
     """The same with few records: held-out gaps, and anomalies."""
     records, panel = few_records_results(_few(settings), tell)
     caption = f"Held-out gap by the number of records a member, {_bars(settings)}."
-    return StudyResult(
-        [records, anomaly_table(_few(settings), tell)], [Figure("Few records", caption, [panel], _shortened(settings))]
-    )
+    return StudyResult([records, anomaly_table(_few(settings), tell)], [Figure("Few records", caption, [panel])])
 
 
 def attribution_part(tell: Tell, settings: StudySettings) -> StudyResult:
@@ -208,7 +214,7 @@ def private_part(tell: Tell, settings: StudySettings) -> StudyResult:
     """The dictionary with ε."""
     table, panels = private_results(_few(settings), tell)
     caption = f"Held-out gap by ε, {_bars(settings)}."
-    return StudyResult([table], [Figure("The dictionary with ε", caption, panels, _shortened(settings))])
+    return StudyResult([table], [Figure("The dictionary with ε", caption, panels)])
 
 
 def detection_part(tell: Tell, settings: StudySettings) -> StudyResult:
@@ -223,10 +229,6 @@ def _few(settings: StudySettings) -> int:
 
 def _bars(settings: StudySettings) -> str:
     return f"± one standard error over {_few(settings)} seeds"
-
-
-def _shortened(settings: StudySettings) -> str:
-    return _QUICK if settings.quick else ""
 
 
 PARTS: Final[Mapping[str, Callable[[Tell, StudySettings], StudyResult]]] = {

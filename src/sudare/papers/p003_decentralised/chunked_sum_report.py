@@ -25,15 +25,20 @@ def _opening(assessment: Assessment) -> str:
 
 
 def _rounds(assessment: Assessment) -> Table:
-    table = Table("one sum by", "rounds", "values a member sends", "disagreement", box=None, pad_edge=False)
+    table = Table("one sum by", "rounds", "values a member sends", "disagreement left", box=None, pad_edge=False)
     for each in assessment.rounds:
-        accuracy = "none" if each.exact else f"{assessment.proposal.tolerance:g} of the first"
-        table.add_row(each.method, f"{each.rounds:,}", f"{each.values_sent:,}", accuracy)
+        left = 0.0 if each.exact else assessment.proposal.tolerance
+        table.add_row(each.method, f"{each.rounds:,}", f"{each.values_sent:,}", f"{left:g}")
     return table
 
 
 def _breaches(assessment: Assessment) -> Table:
-    columns = ("every chunk received", "one sum", f"{assessment.proposal.iterations} sums", "99 % interval of one")
+    columns = (
+        "every chunk received",
+        "one sum",
+        f"{assessment.proposal.iterations} sums",
+        "99 % interval, one sum",
+    )
     table = Table(*columns, box=None, pad_edge=False)
     for each in assessment.breaches:
         table.add_row(each.what, _probability(each.one_sum), _probability(each.all_sums), _interval(each))
@@ -42,7 +47,6 @@ def _breaches(assessment: Assessment) -> Table:
 
 def _conclusions(assessment: Assessment) -> list[str]:
     watching, honest = assessment.proposal.colluders, assessment.honest
-    they = "it" if watching == 1 else "they"
     forgetful = "These hold for members who keep the first message of each chunk and forget the rest."
     if assessment.recovered is None:
         attack = "Keeping all messages was not simulated: too many members."
@@ -53,7 +57,7 @@ def _conclusions(assessment: Assessment) -> list[str]:
         )
     if assessment.masks_hide:
         masks = (
-            f"Masks instead: exact in {assessment.rounds[-1].rounds} rounds, and {they} would learn the sum of the {honest} others, "
+            f"Masks instead: exact in {assessment.rounds[-1].rounds} rounds, and {'it' if watching == 1 else 'they'} would learn the sum of the {honest} others, "
             f"no addend. Up to {honest + watching - 2} colluders are withstood if no more than one drop-out must be survived. "
             "The sums themselves are seen by all."
         )
@@ -76,7 +80,7 @@ def _chain(assessment: Assessment) -> str:
 def _interval(breach: Breach) -> str:
     if breach.low is None or breach.high is None:
         return ""
-    return f"{_probability(breach.low)} to {_probability(breach.high)}"
+    return f"{_probability(breach.low)} – {_probability(breach.high)}"
 
 
 def _probability(value: float) -> str:

@@ -167,7 +167,7 @@ def detection_results(tell: Tell, settings: StudySettings) -> tuple[ResultTable,
         f"With ε: replace-one records, δ = {DELTA:g}, towards everyone; seeded noise of the same law. Each member knows two of three states. "
         f"Members are of three kinds, equally many; one of each is tried. ± one standard error over {settings.repeats} repetitions; the dictionary without ε: {min(EXACT_REPEATS, settings.repeats)}.",
     )
-    differs = f"{QUICK_MEMBERS} members and {len(QUICK_EPSILONS)} values of ε" if settings.quick else ""
+    differs = f"{QUICK_MEMBERS} members and {len(QUICK_EPSILONS)} values of ε." if settings.quick else ""
     figure = Figure(
         "Faults that are hard to see",
         "AUC against ε, with one standard error over repetitions; dashed: without ε. Not in the chapter.",

@@ -108,7 +108,12 @@ ERRATA: Final = (
         "under N(μ | 0, (λ₀Λ)⁻¹)",
         _DICTIONARY + "test_1_59_is_the_maximum_for_the_prior_with_lambda_and_not_for_1_55",
     ),
-    Erratum("eq. 1.61", "Σ = C/N + μμᵀ", "C/N − μμᵀ", _DICTIONARY + "test_1_61_has_the_wrong_sign"),
+    Erratum(
+        "eq. 1.61",
+        "Σ = C/N + μμᵀ",
+        "C/N − μμᵀ, up to terms in λ₀, which the next line has",
+        _DICTIONARY + "test_1_61_has_the_wrong_sign",
+    ),
     Erratum(
         "eq. 1.60 and 1.61",
         "ρ₀/N with (1.61)",

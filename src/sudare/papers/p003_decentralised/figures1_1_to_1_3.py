@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
@@ -49,7 +49,10 @@ def figure_1_1(members: int = 5) -> Panel:
 def figure_1_2() -> list[Panel]:
     """Debts of some gamblers, and how likely a debt is ever paid off (1.25) by the gambler's chance q."""
     paths = debt_paths(_SHARE, _DEBT, _GAMES, _PATHS, np.random.default_rng(FIGURE_1_2_SEED))
-    walks = [Series("a gambler's debt", path.tolist()) for path in paths]
+    walks = [
+        Series(f"gambler{'s' if len(who) > 1 else ''} {' and '.join(map(str, who))}", list(path))
+        for path, who in _walkers(paths.tolist()).items()
+    ]
     debts = list(range(11))
     chances = [
         Series(f"q = {share:g}", [catch_up_probability(share, debt) for debt in debts])
@@ -59,6 +62,14 @@ def figure_1_2() -> list[Panel]:
         curves(list(range(_GAMES + 1)), walks, x_label=f"games (q = {_SHARE:g})", y_label="debt"),
         curves(debts, chances, x_label="debt z at first", y_label="R: paid off in the end"),
     ]
+
+
+def _walkers(paths: Sequence[Sequence[int]]) -> dict[tuple[int, ...], list[int]]:
+    """Every path once, with the numbers of those who walk it, from 1: a line below an equal one would not be seen."""
+    walkers: dict[tuple[int, ...], list[int]] = {}
+    for number, path in enumerate(paths, start=1):
+        walkers.setdefault(tuple(path), []).append(number)
+    return walkers
 
 
 def figure_1_3() -> list[Panel]:

@@ -21,6 +21,7 @@ from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_tables import finite_matrix
 from sudare.errors import DataError, InvalidParameter
 from sudare.parameter_checks import Numbers
+from sudare.privacy.array_checks import as_numbers
 
 _PRIORS: Final = Numbers(0)
 _SIGMAS: Final = Numbers(0, open_low=True)
@@ -45,7 +46,7 @@ def likelihood_compensation(
 
     a is the mean of (y − predict(x + δ))²/2σ². Its slope is taken by central differences; columns should be of order one.
     """
-    inputs, outputs = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    inputs, outputs = as_numbers(X, "X"), as_numbers(y, "y")
     if inputs.ndim != 2 or outputs.shape != inputs.shape[:1]:
         raise DataError(
             "Inputs are records × variables and outputs one number a record.", "Give X and y of one length."

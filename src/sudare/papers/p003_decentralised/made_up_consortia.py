@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 from sudare.array_types import Floats
 from sudare.dictionary import MemberModel, PatternDictionary
+from sudare.dictionary.dependency_selection import fitted_on
 from sudare.dictionary.exponential_families import Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
 
@@ -35,8 +37,25 @@ class Truth:
 
     def records(self, generator: np.random.Generator, rows: int) -> list[Floats]:
         """So many records of every member."""
+        return [records for _, records in self.labelled_records(generator, rows)]
+
+    def labelled_records(self, generator: np.random.Generator, rows: int) -> list[tuple[NDArray[np.intp], Floats]]:
+        """The same, each member's with the patterns that they come from."""
         labels = [generator.choice(len(self.means), rows, p=weights) for weights in self.weights]
-        return [self.of_patterns(generator, own) for own in labels]
+        return [(own, self.of_patterns(generator, own)) for own in labels]
+
+    def fitted_with_labels(self, labelled: Sequence[tuple[NDArray[np.intp], Floats]]) -> Truth:
+        """The most likely patterns and weights for somebody who knows from which pattern each record comes, and which precisions are zero."""
+        labels, records = (np.concatenate(parts) for parts in zip(*labelled, strict=True))
+        means, precisions = np.empty_like(self.means), np.empty_like(self.precisions)
+        for index, precision in enumerate(self.precisions):
+            own = records[labels == index]
+            means[index] = own.mean(axis=0)
+            roots = own.std(axis=0)
+            fit = fitted_on(np.corrcoef(own.T), precision != 0, len(own))
+            precisions[index] = fit.precision / np.outer(roots, roots)
+        counts = [np.bincount(own, minlength=len(means)) for own, _ in labelled]
+        return Truth(means, precisions, np.array([count / count.sum() for count in counts]))
 
     def of_patterns(self, generator: np.random.Generator, labels: NDArray[np.intp]) -> Floats:
         """One record of each named pattern."""

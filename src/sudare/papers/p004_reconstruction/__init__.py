@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from sudare.papers.p004_reconstruction import (
@@ -20,7 +19,7 @@ from sudare.papers.p004_reconstruction.algorithm1 import FiniteMixtureReconstruc
 from sudare.papers.p004_reconstruction.algorithm2 import FiniteMixtureJointReconstruction
 from sudare.papers.p004_reconstruction.errata import ERRATA
 from sudare.papers.p004_reconstruction.iterative_technique import iterative_bayesian_technique
-from sudare.papers.study import Figure, ResultTable, Study, StudyResult, StudySettings, Tell
+from sudare.papers.study import Figure, Study, StudyResult, StudySettings, Tell
 
 __all__ = [
     "STUDY",
@@ -31,17 +30,15 @@ __all__ = [
 ]
 
 QUICK_SIZES: Final = (1_000, 10_000, 100_000)
-_QUICK: Final = "Quick run: few repetitions, up to 100,000 records, and a part of our own comparisons."
-# Beginnings of titles and labels of what is the same in a quick run.
-_NEVER_SHORT: Final = ("Table 1:", "One column of", "Figure 1", "Reconstructions")
+QUICK_HOW: Final = "few repetitions, up to 100,000 records, and a part of our own comparisons"
+# What is the same in a quick run.
+NEVER_SHORT: Final = ("Table 1:", "One column of 1,000,000 records", "Figure 1", "Reconstructions")
 
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """All tables and figures."""
-    found = [part(tell, settings) for part in (QUICK_PARTS if settings.quick else PARTS).values()]
-    tables = [table for part in found for table in part.tables]
-    figures = [figure for part in found for figure in part.figures]
-    return marked(tables, figures) if settings.quick else StudyResult(tables, figures)
+    found = StudyResult.joined(part(tell, settings) for part in (QUICK_PARTS if settings.quick else PARTS).values())
+    return found.marked_quick(QUICK_HOW, NEVER_SHORT) if settings.quick else found
 
 
 def one_column_part(tell: Tell, settings: StudySettings) -> StudyResult:
@@ -108,22 +105,6 @@ def other_columns_part(tell: Tell, settings: StudySettings) -> StudyResult:
 def bands_part(tell: Tell, settings: StudySettings) -> StudyResult:
     """How often bands hold."""
     return StudyResult([bands_table.coverage_table(bands_table.measured(tell, settings.repeats))], [])
-
-
-def marked(tables: Sequence[ResultTable], figures: Sequence[Figure]) -> StudyResult:
-    """The same, each that a quick run makes shorter saying so."""
-    return StudyResult(
-        [
-            table if table.title.startswith(_NEVER_SHORT) else replace(table, says=f"{table.says} {_QUICK}")
-            for table in tables
-        ],
-        [
-            figure
-            if figure.label.startswith(_NEVER_SHORT)
-            else replace(figure, differs=f"{figure.differs} {_QUICK}".strip())
-            for figure in figures
-        ],
-    )
 
 
 # Repetitions have seeds of their own, so that a part gives the same numbers by itself.

@@ -67,7 +67,8 @@ class FiniteMixtureReconstruction(BaseEstimator):
     perturbation : the Laplace noise that was applied; the paper's formulas hold for no other law.
     components : K; of several the one with the highest L is taken, as section 5.2 does.
     update : the M-step. 'gradient' is the printed one (11); 'closed-form' the one that the paper holds impossible.
-    learning_rate : α of the gradient, for values in units of the noise scale φ; α in the column's own unit is α/φ² here.
+    learning_rate : α of the gradient, for values in units of the noise scale φ; the printed α, in the column's own unit, is α/φ² here
+        (`perturbation.noise_scale` is φ). The default is Table 2's number, in units of φ.
     backtracking : halve a gradient step that would lower L until it does not, since the paper asks for a rate at which nothing diverges. False takes every
         step as it is, as printed: with many records that diverges.
     tolerance : ε: the algorithm ends when L changes by less.

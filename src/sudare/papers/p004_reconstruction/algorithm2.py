@@ -81,7 +81,7 @@ class FiniteMixtureJointReconstruction(BaseEstimator):
     components : K. The paper gives no rule for several columns.
     rotate : False is section 3.2, components without covariance (19).
     update : the M-step along the axes: 'closed-form', or 'gradient' as printed.
-    learning_rate : α, for values in units of the noise; steps are cut to half of what σ²/N_l allows, at which nothing diverges.
+    learning_rate : α, for values in units of the noise (α/φ² for one in a column's own unit); steps are cut to half of what σ²/N_l allows, at which nothing diverges.
     tolerance, max_iter : ε, and most steps. With rotation L may fall, so that a fit need not come to rest: a warning says so.
     n_init, random_state : random starts, of which the one with the highest L is kept, and their seed.
 

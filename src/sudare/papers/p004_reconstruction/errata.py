@@ -96,7 +96,7 @@ ERRATA: Final = (
     Erratum(
         "section 5.1.2",
         "mixtures are better than the technique with few records and worse with many",
-        "with many records the printed steps diverge or creep; solved in closed form, with the best of K = 2 … 6 chosen afterwards, mixtures are better at every size, though not significantly at 100,000. So the print is wrong for 1,000,000 records, and not reversed for few",
+        "with many records the printed steps diverge or creep; solved in closed form, with the best of K = 2 … 6 chosen afterwards, mixtures are better at every size of the committed run, though not significantly at 100,000. So the print is wrong for 1,000,000 records, and not reversed for few",
         f"{_TESTS}test_mixtures_in_closed_form_are_better_at_every_size_of_the_committed_run",
     ),
     Erratum(

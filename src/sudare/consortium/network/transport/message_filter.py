@@ -1,6 +1,6 @@
 """Which of FLARE's messages a cell of ours takes: a short list, and what is not on it is refused before anything is decoded.
 
-FLARE decodes a payload before it looks for whoever wants it, and its decoder writes files. So a message is decision_on by its headers alone: a
+FLARE decodes a payload before it looks for whoever wants it, and its decoder writes files. So a message is decided on by its headers alone: a
 member takes packets of bytes and certificates, a relay passes on the same, and announcements to all, and decodes nothing. Headers that are not needed are taken
 away, because FLARE acts upon some of them (it connects to an address in one, and keeps statistics by the words in others).
 """

@@ -196,6 +196,11 @@ def kind_named(name: str) -> Kind:
     return KINDS[name]
 
 
+def title_of(learner: str) -> str:
+    """What a learner makes, in the words of its kind; its name where it is of none."""
+    return next((kind.title for kind in KINDS.values() if learner in kind.names), learner)
+
+
 def target_of(schema: Schema) -> Target:
     """What the schema's target is: a label, a number, or none."""
     if schema.target is None:

@@ -8,9 +8,9 @@ import pytest
 
 from sudare.errors import InvalidParameter, SchemaError, UnknownName
 from sudare.privacy.learner_registry import LEARNERS, learner_class
-from sudare.requests.catalogue import KINDS, kinds_for, make, with_target
 from sudare.requests.field_values import values_of_texts
 from sudare.requests.parameter_help import LEFT_OUT, WORDS
+from sudare.requests.request_kinds import KINDS, kinds_for, make, with_target
 from sudare.schema import Category, Label, Number, Person, Schema
 
 SCHEMA = Schema(

@@ -1,0 +1,35 @@
+"""The folder of what came of a task, and the version of the agreement that it came of: results of an earlier version are kept, and never taken for later ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from sudare.errors import SudareError
+from sudare.files import read_text, set_aside, write_atomically
+
+# Where what was in the place of a result before is kept.
+EARLIER: Final = "earlier"
+# Of the agreement that the files in the folder came of, its digest.
+_MARK: Final = "agreement.sha256"
+# A member's own release is put in its place before the others' are there; whoever makes it looks whose it is.
+_OWN: Final = "own.sudare"
+
+
+def agreement_of(folder: Path) -> str | None:
+    """The digest of the agreement under which the results in a folder were written; None where that is not told, as by earlier versions of sudare."""
+    path = folder / _MARK
+    try:
+        return read_text(path, "The mark of the results").strip() if path.exists() else None
+    except SudareError:
+        return None
+
+
+def make_room(folder: Path, agreement: str) -> None:
+    """Make a folder ready for the results of a task of the agreement with this digest: those of another one are moved to a folder inside it."""
+    if agreement_of(folder) == agreement:
+        return
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.name not in (_OWN, _MARK):
+            set_aside(path, EARLIER)
+    write_atomically(folder / _MARK, f"{agreement}\n".encode())

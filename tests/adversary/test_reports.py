@@ -1,0 +1,118 @@
+"""A member that lies in its report wants nobody to find out, or somebody else to be accused."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sudare.consortium import Budget, Identity, LearningTask, Member, Statements
+from sudare.consortium.agreement.amendments import Amendment, amended
+from sudare.consortium.member_report import report_values, signed_report
+from sudare.consortium.report_comparison import Finding, compared
+from tests.consortium.clinics import IDENTITIES, founded, node_of, run_together
+from tests.consortium.documents import signed_by_all
+from tests.consortium.local_transport import LocalHub
+from tests.consortium.test_report_comparison import following, listing
+
+RISK, NEVER = LearningTask("risk", "one-sum", 1.0), LearningTask("never", "one-sum", 1.0)
+Report = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("clinics")
+    members = founded(path, NEVER, RISK)
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], ["risk"])
+    return path
+
+
+@pytest.fixture(scope="module")
+def reports(folder: Path) -> dict[str, Report]:
+
+    return {name: report_values(Member.load(folder / name / "member.toml")) for name in ("east", "north", "west")}
+
+
+def accusations(first: Report, second: Report, key: str | None = None) -> list[Finding]:
+    """What is found of west's report beside east's."""
+    return compared(
+        signed_report(first, IDENTITIES[key or first["member"]]), signed_report(second, IDENTITIES[second["member"]])
+    ).findings
+
+
+def test_an_end_that_only_the_liar_tells_of_accuses_nobody_else(reports: dict[str, Report]) -> None:
+    west = copy.deepcopy(reports["west"])
+    never, risk = sorted(west["tasks"], key=lambda each: str(each["task"]))
+    never.update(
+        entries=copy.deepcopy(risk["entries"]), finished_at=risk["finished_at"], results={"release": "ab" * 32}
+    )
+    never["entries"][0]["position"] = 1
+    west["accounts"]["west"]["left"]["epsilon"] -= 1.0
+    (found,) = accusations(west, reports["east"])
+    assert found.by == ("west", "east")
+    assert found.text.startswith("never: west reports that it was finished")
+
+
+def test_a_proposal_that_never_came_into_force_accuses_nobody_who_signed_it(
+    reports: dict[str, Report], folder: Path
+) -> None:
+
+    east = Member.load(folder / "east" / "member.toml")
+    first = east.agreement(), east.statements()
+    proposal = amended(*first, Amendment(budgets={"east": Budget(20.0, 1e-4)}))
+    by_east = Statements().signed(proposal, "east", IDENTITIES["east"])
+    of_west = listing(reports["west"], [first, (proposal, by_east)])
+    of_east = listing(reports["east"], [first, *following(*first, 2)])
+    assert not [each for each in accusations(of_west, of_east) if "leaves it out" in each.text]
+
+
+def test_a_text_with_a_key_of_the_liar_in_another_name_accuses_nobody(reports: dict[str, Report], folder: Path) -> None:
+    """West makes a version in which all have keys of its own, and signs for all of them."""
+    east = Member.load(folder / "east" / "member.toml")
+    first = east.agreement(), east.statements()
+    chain = [first, *following(*first, 2)]
+    made_up = {name: Identity.generated() for name in IDENTITIES}
+    second = chain[1][0]
+    forged = replace(
+        second, members=tuple(replace(each, key=made_up[each.name].public_key.hex()) for each in second.members)
+    )
+    of_west = listing(reports["west"], [(forged, signed_by_all(forged, made_up))])
+    of_east = listing(reports["east"], [first, chain[2]])
+    assert not [each for each in accusations(of_west, of_east) if each.text.startswith("east signed")]
+
+
+def test_a_task_that_no_agreement_has_is_found_at_who_lists_it_alone(reports: dict[str, Report]) -> None:
+    west = copy.deepcopy(reports["west"])
+    west["tasks"].append({**copy.deepcopy(west["tasks"][0]), "task": "bogus", "entries": [], "results": {}})
+    found = accusations(west, reports["east"])
+    assert {(each.about, each.by) for each in found} == {("forged", ("west",))}
+
+
+def test_a_report_under_anothers_key_is_not_said_to_have_an_earlier_one(reports: dict[str, Report]) -> None:
+    found = compared(
+        signed_report(reports["west"], IDENTITIES["north"]), signed_report(reports["east"], IDENTITIES["east"])
+    )
+    assert {each.about for each in found.findings} == {"signer"}
+    assert found.notes == []
+
+
+def test_a_version_that_nobody_signed_is_told_and_found_where_something_was_paid_under_it(
+    reports: dict[str, Report], folder: Path
+) -> None:
+
+    east = Member.load(folder / "east" / "member.toml")
+    first = east.agreement(), east.statements()
+    proposal = amended(*first, Amendment(tasks=(LearningTask("extra", "one-sum", 1.0),)))
+    of_east = listing(reports["east"], [first])
+    of_west = listing(reports["west"], [first, (proposal, Statements())])
+    told = compared(signed_report(of_west, IDENTITIES["west"]), signed_report(of_east, IDENTITIES["east"]))
+    assert told.findings == []
+    assert told.notes == [
+        "version 2 of clinics in the report of west has no signature that counts by east, north, west"
+    ]
+    of_west["tasks"][-1]["entries"] = next(each for each in reports["west"]["tasks"] if each["entries"])["entries"]
+    assert {(each.about, each.by) for each in accusations(of_west, of_east)} == {("agreement", ("west",))}
