@@ -51,6 +51,11 @@ def test_theorem_8_bounds_the_tail_of_linear_losses(beta):
     assert theorems.privacy_loss_tail(divergence, divergence) == 1.0
 
 
+def test_what_neither_law_can_give_does_not_tell_them_apart():
+    assert theorems.d_priv([0.5, 0.5, 0.0], [0.25, 0.75, 0.0]) == pytest.approx(math.log(2))
+    assert theorems.d_priv([1.0, 0.0], [0.5, 0.5]) == math.inf
+
+
 def test_constants_of_section_3():
     assert theorems.least_radius(1.0, 2.0, 4, 1.0) == 5.0
     assert theorems.restriction_constant(2.0) == pytest.approx(1 + math.log(4 / 3))
