@@ -283,13 +283,13 @@ def _solved(objective: Objective, tolerance: float, steps: int) -> Minimum:
 def _descended_plainly(objective: Objective, start: Minimum, worst: WorstCase, tolerance: float) -> Minimum:
     """The first of the gradient steps from here on whose gradient is certified to be at most `tolerance`, or the last."""
     place, step = start.parameters, worst.momentum_rate**2 / objective.penalty
-    for _ in range(worst.plain_steps):
+    for done in range(worst.plain_steps + 1):
         here = evaluated(objective, place, hessian=False)
         bound = gradient_bound(objective, place, here.size)
-        if bound <= tolerance:
+        if bound <= tolerance or done == worst.plain_steps:
             break
         place = place - step * here.gradient
-    return Minimum(place, bound, start.steps)
+    return Minimum(place, bound, start.steps + done)
 
 
 def accelerated(objective: Objective, tolerance: float, steps: int) -> Minimum:

@@ -90,11 +90,6 @@ def weight_count(sizes: Sequence[int]) -> int:
     return sum(inputs * width for inputs, width in itertools.pairwise(sizes))
 
 
-def parameter_count(sizes: Sequence[int]) -> int:
-    """Weights and biases of a network of these layer sizes, inputs first."""
-    return sum((inputs + 1) * width for inputs, width in itertools.pairwise(sizes))
-
-
 def outputs(parameters: Parameters, x: Array) -> Array:
     """The last layer's values: logits, or predictions in units of the target."""
     return layer_values(parameters, x)[1]

@@ -1,4 +1,4 @@
-"""A script of secure sums, run by one member among others that may be late, restarted, gone or lying. No I/O, no clock.
+"""A script of secure sums, run by one member among others that may be late, restarted, gone or lying. No I/O but the store, no clock.
 
 Everything that a restart needs is in the store before a message is handed out: the script's state with the addend (noise in it is
 drawn once), and the state of the sum. A member that takes them up again says the same bytes. The sum before stays open,
@@ -205,7 +205,7 @@ class SumRunner(SumActivity):
             self._ask(now)
 
     def _is_gathered(self, now: float) -> bool:
-        """Whether the first sum can begin: it waits for those who have not taken the task up where nobody may leave."""
+        """Whether the first sum can begin. Where members may leave it waits for those who have not taken the task up, until enough have and the deadline is over."""
         waits_for = set(self._group.members) - self._spoken - self._stopped_by
         is_late = now - self._begun_at >= self.deadline_seconds
         enough = len(self._spoken - self._stopped_by) >= self._group.threshold
