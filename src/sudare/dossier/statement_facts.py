@@ -24,7 +24,7 @@ from sudare.safe_text import quoted
 
 @dataclass(frozen=True)
 class Linking:
-    """Of perturbed rows: how well a row can be linked to somebody, and what shuffling makes of the local promise."""
+    """Facts about perturbed rows: how well a row can be linked to somebody, and what shuffling makes of the local promise."""
 
     k: float | None
     shuffled: bool

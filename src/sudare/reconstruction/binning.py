@@ -50,7 +50,7 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """Where values may have been: cells between rising edges, then atoms.
+    """The states in which values may have been: cells between rising edges, then atoms.
 
     `spread` says that values lie evenly within a cell; otherwise they sit on the middle of it. A column of `channel` is the
     distribution of the perturbed value over the bins of `Counts`, given the state. `logarithmic` says that cells are equal on

@@ -83,7 +83,7 @@ class JointDistribution:
 
     @property
     def components(self) -> JointComponents | None:
-        """Of the mixture with the best information criterion, if mixtures were fitted."""
+        """Components of the mixture with the best information criterion; None if no mixture was fitted."""
         return self.clusters.components if self.clusters else None
 
     @property
@@ -373,7 +373,7 @@ def bayes_candidate(problem: _Problem) -> _Candidate:
 
 
 def rough_shape(problem: _Problem) -> Floats:
-    """Where mixtures look for clusters: the technique after so many steps that peaks show, whatever they are worth."""
+    """Returns the distribution in which mixtures look for clusters: the technique's after enough steps for peaks to show."""
     frequencies = problem.counts / problem.counts.sum()
     return expectation_maximisation(problem.start, problem.channel, frequencies, _ROUGH_STEPS)
 

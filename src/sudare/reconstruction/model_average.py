@@ -112,7 +112,7 @@ def wide_mixtures(states: States, counts: Counts, smooth: Family) -> Family:
 
 
 def shapes_of(smooth: Family) -> list[Floats]:
-    """Where mixtures start: the smooth average, and its sharpest good member."""
+    """Returns the starting distributions of mixtures: the smooth average, and its sharpest good member."""
     sharp = (fit for fit in smooth.fits if fit.model.amplitude >= _SHARP_AMPLITUDE)
     return [averaged(smooth.fits, smooth.log_weights), max(sharp, key=lambda fit: fit.log_evidence).probabilities]
 

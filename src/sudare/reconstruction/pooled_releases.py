@@ -75,7 +75,7 @@ class PooledPerturbations:
 
     @cached_property
     def steps(self) -> int:
-        """Of the coarsest grid."""
+        """Steps of the coarsest grid between the bounds."""
         return min(part.steps for part in self.parts)
 
     def transition(self, edges_y: ArrayLike, edges_x: ArrayLike) -> Floats:

@@ -156,7 +156,7 @@ class Distribution:
 
     @property
     def components(self) -> Components | None:
-        """Of the mixture that Schwarz's criterion (BIC) prefers, if mixtures were fitted."""
+        """Components of the mixture that Schwarz's criterion (BIC) prefers; None if no mixture was fitted."""
         return self.clusters.components if self.clusters else None
 
     @property

@@ -123,7 +123,7 @@ def contradictions(transcripts: Sequence[Transcript]) -> list[Contradiction]:
 
 
 def broken_rules(transcripts: Sequence[Transcript]) -> list[Contradiction]:
-    """The same with what a proven liar may have caused among others."""
+    """Returns all contradictions, those included that a proven liar may have caused among others."""
     if not transcripts:
         return []
     _check_same_task(transcripts)
@@ -211,7 +211,7 @@ class _About:
             yield from (said[signer] for signer in sorted(said))
 
     def contradiction(self, reason: Reason, among: Iterable[int], *sides: Sequence[Statement]) -> Contradiction:
-        """With the names of those among whom somebody lied."""
+        """Returns a contradiction with the names of those among whom somebody lied."""
         names = tuple(self.context.names[member] for member in sorted(set(among)))
         attempt = (self.context.attempt,)
         return Contradiction(reason, names, self.context.iteration, attempt, tuple(map(tuple, sides)))

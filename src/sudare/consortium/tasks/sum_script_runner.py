@@ -49,7 +49,7 @@ _LEAST_ANSWER_SECONDS: Final = 0.5
 
 @dataclass(frozen=True)
 class Timeouts:
-    """For how long members may be silent in a sum, and how long everyone is waited for before the first, in seconds."""
+    """How long members may be silent in a sum, and how long everyone is waited for before the first, in seconds."""
 
     silence_seconds: float = 30.0
     gathering_seconds: float = 600.0
@@ -138,7 +138,7 @@ class SumRunner(SumActivity):
         return True
 
     def tick(self, now: float, present: frozenset[str]) -> None:
-        """Those who were silent for too long have left."""
+        """Look at the time: members that were silent for too long count as having left."""
         if self.failure is None and not self._is_resting:
             self._guarded(self._gather if self._publics is None else self._look_around, now, present)
 
