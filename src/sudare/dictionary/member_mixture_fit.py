@@ -69,7 +69,7 @@ def fitted_mixture(
     tails: tuple[float, ...] = NO_TAILS,
     beside: Mixture | None = None,
 ) -> Mixture:
-    """Returns patterns of the family fitted to records, beside patterns that stay as they are, which come first in the answer."""
+    """Returns `count` patterns of the family fitted to records, beside patterns that stay as they are, which come first in the answer."""
     (found, _) = deque(iterations(family, Z, count, prior, tails, beside), maxlen=1).pop()
     return found
 
