@@ -127,7 +127,8 @@ def test_a_finished_task_without_sums_of_which_a_ledger_knows_nothing_is_found(t
     members = founded(tmp_path, MODELS, relay=Identity.generated() if may_leave else None)
     for member in members:
         member.account(member.agreement())
-    before = report_values(members[1])
+    earlier = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=1)
+    before = edited(report_values(members[1]), lambda values: values.update(made_at=earlier.isoformat()))
     hub = LocalHub()
     run_together([node_of(member, hub) for member in members], ["models"])
     east, north = (report_values(member) for member in members[:2])

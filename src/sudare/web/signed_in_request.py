@@ -154,7 +154,7 @@ def page(least: Role, *, largest_bytes: int = LARGEST_FORM_BYTES) -> Callable[[H
 
 
 def signed_out(request: Request) -> Response:
-    """Where somebody goes who is not signed in: to the form for it, and afterwards back."""
+    """Returns the answer to somebody who is not signed in: the form for it, and for what is no page a refusal."""
     if request.method == "GET":
         return RedirectResponse("/sign-in", status_code=303)
     return refusal(request, 401)

@@ -219,7 +219,7 @@ class Approvals:
         return found if of_schedule.state == "none" else replace(of_schedule, task=task.name, task_digest=task.digest)
 
     def undenied_state(self, agreement: Agreement, task: Task) -> Decision:
-        """The same. Raise `NotApproved` where it is a denial."""
+        """Returns what was decided. Raise `NotApproved` where it is a denial."""
         found = self.state(agreement, task)
         if found.state == "denied":
             raise NotApproved(

@@ -171,7 +171,7 @@ class Session:
         return frozenset({self.name, *heard})
 
     def heard_within(self, now: float, seconds: float) -> frozenset[str]:
-        """The same, with those that have said farewell since: whoever is restarted within a task's deadline was not away."""
+        """Returns who was heard within the time, with those that have said farewell since: whoever is restarted within a task's deadline was not away."""
         heard = (name for name, peer in self._peers.items() if self._was_heard(peer, now - seconds))
         return frozenset({self.name, *heard})
 
@@ -240,7 +240,7 @@ class Session:
                 yield Packet(name, self._receipt(peer, peer.channel))
 
     def farewell(self, now: float) -> Announcement:
-        """For all: this member has what it needs, and expects nothing more in this life."""
+        """Returns what tells all that this member has what it needs, and expects nothing more in this life."""
         return self._announcement(GOODBYE, now)
 
     def forgive(self, seconds: float, now: float) -> None:

@@ -72,11 +72,11 @@ class TaskEnvironment:
     session: Session
 
     def store(self, task: Task) -> CheckpointStore:
-        """Where the checkpoints of a task are."""
+        """Returns the store of a task's checkpoints."""
         return CheckpointStore(self.member.task_folder(self.agreement, task.name))
 
     def results(self, task: Task) -> Path:
-        """Where what came of a task is put."""
+        """Returns the folder of a task's results."""
         folder = self.member.results_folder(task.name)
         make_private_folder(folder)
         return folder
