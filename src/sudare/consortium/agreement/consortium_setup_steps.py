@@ -204,6 +204,11 @@ def other_signed_version(member: Member, agreement: Agreement) -> str | None:
     return None if before in (None, agreement.digest) else before
 
 
+def remembers_signing(member: Member, agreement: Agreement) -> bool:
+    """Whether this version is the one of its number that the member has signed last, by its state folder."""
+    return _signed_versions(member).get(str(agreement.version)) == agreement.digest
+
+
 def _signed_versions(member: Member) -> dict[str, str]:
     """The digests of the versions that this member has signed, by their numbers."""
     path = member.state_folder / SIGNED_FILE
