@@ -284,6 +284,23 @@ def test_from_nothing_to_in_force(consortium: Path, sudare: Sudare) -> None:
     assert (consortium / "north").stat().st_mode & 0o777 == 0o700
 
 
+def test_what_is_signed_is_what_was_checked_before_the_passphrase_was_asked_for(
+    consortium: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agreement, opened = Path("agreement.toml"), Member.identity
+
+    def slowly(member: Member, passphrase: bytes) -> Identity:
+        agreement.write_text(agreement.read_text().replace('name = "two-clinics"', 'name = "two-others"'))
+        return opened(member, passphrase)
+
+    statements = Path("agreement.statements").read_bytes()
+    monkeypatch.setattr(Member, "identity", slowly)
+    told = sudare("consortium", "sign", "--member", "east/member.toml")
+    assert told.exit_code == 91
+    assert "The agreement was changed meanwhile" in told.stderr
+    assert Path("agreement.statements").read_bytes() == statements
+
+
 def test_dry_runs_change_nothing(consortium: Path, sudare: Sudare) -> None:
     before = files(consortium)
     other = ("consortium", "new", "other.toml", *NEW[3:])

@@ -173,13 +173,26 @@ class Rotated:
     kept: Path
 
 
-def signed(member: Member, identity: Identity, files: Iterable[Path] = (), *, instead: bool = False) -> Statements:
+def signed(
+    member: Member,
+    identity: Identity,
+    files: Iterable[Path] = (),
+    *,
+    instead: bool = False,
+    shown: Agreement | None = None,
+) -> Statements:
     """The statements with this member's signature over the agreement and with those in files from others, written.
 
     Raise AgreementError where this member has signed another version of the same number and is not to sign this one `instead`: signatures cannot be
     taken back, so both could come into force. First versions are not taken by nodes by themselves, and are signed again whenever they were changed.
+    Raise AgreementError also where another text stands there than the one that was `shown`, and checked, before the key was opened.
     """
     agreement = member.agreement()
+    if shown is not None and shown.digest != agreement.digest:
+        raise AgreementError(
+            f"The agreement was changed meanwhile: it was {shown.digest[:12]}, and is {agreement.digest[:12]} now.",
+            "Nothing was signed. Ask who changed it, read it again, then sign.",
+        )
     before = other_signed_version(member, agreement)
     if before is not None and agreement.version > 1 and not instead:
         raise AgreementError(
