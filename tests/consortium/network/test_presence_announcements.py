@@ -287,7 +287,7 @@ def test_a_member_that_begins_anew_with_another_key_for_this_one_does_not_make_i
     said = first.announcement_due(20.0)
     assert said is not None
     anew.receive(Packet(first.name, said.content), 20.0)
-    (refusal,) = [packet.content for packet in anew.due(20.0) if packet.sender == first.name]
+    (refusal,) = [content for receiver, content in anew.due(20.0) if receiver == first.name and content[4] == 5]
     first.receive(Packet(second.name, refusal), 20.0)
     assert first.reporters_of_our_double() == set()
     assert first.refused_by() == {second.name}
