@@ -339,26 +339,40 @@ def _about_omissions(one: _Read, other: _Read) -> Iterator[Finding]:
     tasks = {(each["agreement"], each["task"]) for each in values["tasks"]}
     digests = {each["digest"] for each in values["agreements"]}
     # What is later than all that it lists it may not have known yet.
-    latest = max((each["version"] for each in values["agreements"]), default=0)
-    keys = {one.report.public_key, *(each["keys"].get(who) for each in values["agreements"])}
-    for agreement, statements in other.versions.values():
-        status = signature_status(agreement, statements)
-        key = status.keys.get(who)
-        is_theirs = status.is_in_force and who in status.signed and key is not None and key.hex() in keys
-        is_left_out = agreement.digest not in digests and is_theirs
-        if is_left_out and agreement.version < latest:
+    latest = _last_version(values)
+    for agreement in _signed_and_left_out(one, other):
+        if agreement.version < latest:
             yield Finding(
                 "agreement",
                 f"{who} signed version {agreement.version} of {agreement.name} with all others, by its signature in the report of {other.member}, and its own report leaves it out",
                 (who, other.member),
             )
-        elif is_left_out and agreement.version > latest > 0:
+        elif agreement.version > latest > 0:
             yield from _about_ended_under(agreement, one, other)
+    for agreement, _ in other.versions.values():
         for task in agreement.tasks if agreement.digest in digests else ():
             if (agreement.digest, task.name) not in tasks:
                 yield Finding(
                     "task", f"{task.name}: the agreement has it, and the report of {who} leaves it out", (who,)
                 )
+
+
+def _last_version(values: _Values) -> int:
+    """The highest number of a version that a report lists; 0 where it lists none."""
+    return max((int(each["version"]) for each in values["agreements"]), default=0)
+
+
+def _signed_and_left_out(one: _Read, other: _Read) -> Iterator[Agreement]:
+    """Versions in another's report that came into force with the signature of one's own key, and that one's own report does not list."""
+    values, who = one.values, one.member
+    digests = {each["digest"] for each in values["agreements"]}
+    keys = {one.report.public_key, *(each["keys"].get(who) for each in values["agreements"])}
+    for agreement, statements in other.versions.values():
+        status = signature_status(agreement, statements)
+        key = status.keys.get(who)
+        is_theirs = status.is_in_force and who in status.signed and key is not None and key.hex() in keys
+        if agreement.digest not in digests and is_theirs:
+            yield agreement
 
 
 def _about_ended_under(agreement: Agreement, one: _Read, other: _Read) -> Iterator[Finding]:
@@ -527,6 +541,13 @@ def _lacking_signatures(one: _Read) -> Iterator[str]:
             yield f"version {version.version} of {version.name} in the report of {one.member} has no signature that counts by {', '.join(lacking)}"
 
 
+def _not_yet_listed(one: _Read, other: _Read) -> Iterator[str]:
+    latest = _last_version(one.values)
+    for version in _signed_and_left_out(one, other):
+        if version.version > latest > 0:
+            yield f"the report of {one.member} does not list version {version.version} of {version.name} yet, which it has signed with all others; ask for a later one"
+
+
 def _open_questions(one: _Read, other: _Read) -> Iterator[str]:
     """What a report does not settle: what it was too early for, an earlier key, a budget above the agreed one."""
     who, values = one.member, one.values
@@ -535,6 +556,7 @@ def _open_questions(one: _Read, other: _Read) -> Iterator[str]:
         task = theirs.get((ours["agreement"], ours["task"]))
         if task is not None and _is_unpaid(task, ours) and _is_before_end(values, task, other.values):
             yield f"{ours['task']}: by its date the report of {who} was made before the end of this task; ask for a later one"
+    yield from _not_yet_listed(one, other)
     if _ends_before(values, other.values):
         yield f"the versions of the agreement in the report of {who} end before those in the report of {other.member} begin, so that nothing of the two could be compared"
     agreement = one.latest
