@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sudare.consortium import Budget, Identity, LearningTask, Member, Statements
-from sudare.consortium.agreement.amendments import Amendment, amended
+from sudare.consortium import Budget, DictionaryTask, Identity, LearningTask, Member, ScalerTask, Statements
+from sudare.consortium.agreement.amendments import Amendment, adopt_proposal, amended, proposal_path
 from sudare.consortium.member_report import report_values, signed_report
+from sudare.consortium.node_restart_on_change import adopt_by_hand
 from sudare.consortium.report_comparison import Finding, compared
-from tests.consortium.clinics import IDENTITIES, founded, node_of, run_together
+from sudare.schema import Schema
+from tests.consortium.clinics import IDENTITIES, SCHEMA, founded, node_of, patients, run_together
 from tests.consortium.documents import signed_by_all
 from tests.consortium.local_transport import LocalHub
 from tests.consortium.test_report_comparison import following, listing
 
 RISK, NEVER = LearningTask("risk", "one-sum", 1.0), LearningTask("never", "one-sum", 1.0)
+EXACT = DictionaryTask("patterns", 2, True, parameters={"family": "diagonal_gaussian", "search": False, "max_iter": 2})
 Report = dict[str, Any]
 
 
@@ -116,3 +120,94 @@ def test_a_version_that_nobody_signed_is_told_and_found_where_something_was_paid
     ]
     of_west["tasks"][-1]["entries"] = next(each for each in reports["west"]["tasks"] if each["entries"])["entries"]
     assert {(each.about, each.by) for each in accusations(of_west, of_east)} == {("agreement", ("west",))}
+
+
+@pytest.fixture(scope="module")
+def of_two_versions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
+    """Reports after a second version, under which all have learned a scaler; under the first they have learned, and shown exact sums."""
+    path = tmp_path_factory.mktemp("clinics")
+    schema = Schema({name: SCHEMA.columns[name] for name in ("age", "pressure", "ill")})
+    tables = [patients(seed, rows=150).drop(columns="smoker") for seed in range(3)]
+    members = founded(path, EXACT, RISK, schema=schema, tables=tables)
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], ["patterns", "risk"])
+    agreement_path = members[0].agreement_path
+    proposal = proposal_path(agreement_path)
+    second = amended(members[0].agreement(), members[0].statements(), Amendment(tasks=(ScalerTask("drift", 0.5, 0.0),)))
+    second.save(proposal)
+    signed_by_all(second, IDENTITIES).save(proposal)
+    adopt_proposal(agreement_path)
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], ["drift"])
+    return {member.name: report_values(member) for member in members}
+
+
+def told_of(report: Report, name: str) -> Report:
+    """What a report tells of a task under the first version that has it."""
+    return next(each for each in report["tasks"] if each["task"] == name)
+
+
+def test_leave_the_last_version_and_what_was_paid_under_it_out_of_the_report(
+    of_two_versions: dict[str, Report],
+) -> None:
+    east, west = of_two_versions["east"], copy.deepcopy(of_two_versions["west"])
+    assert accusations(west, east) == []
+    last = west["agreements"].pop()["digest"]
+    west["tasks"] = [each for each in west["tasks"] if each["agreement"] != last]
+    west["accounts"]["west"]["left"]["epsilon"] += 0.5
+    (found,) = accusations(west, east)
+    assert (found.about, found.by) == ("entry", ("east", "west"))
+    assert "drift: east reports that it was finished with all members under version 2" in found.text
+    # By its date it may be from before the end of the task: that is told.
+    west["made_at"] = told_of(east, "risk")["finished_at"]
+    found = compared(signed_report(west, IDENTITIES["west"]), signed_report(east, IDENTITIES["east"]))
+    assert found.findings == []
+    assert found.notes == [
+        "the report of west does not list version 2 of clinics yet, which it has signed with all others; ask for a later one"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("about", "lie"),
+    [
+        ("entry", lambda report: told_of(report, "patterns")["entries"][0].update(exact_numbers=1)),
+        ("entry", lambda report: told_of(report, "patterns")["entries"][0].update(exact_numbers=None)),
+        ("entry", lambda report: told_of(report, "risk")["entries"][0].update(exact_numbers=7)),
+        ("forged", lambda report: told_of(report, "risk").update(results={"model": "0" * 64})),
+        ("forged", lambda report: told_of(report, "risk").update(results={})),
+        ("forged", lambda report: told_of(report, "risk").update(finished_at=None)),
+        ("forged", lambda report: report["agreements"][1].update(changed=[])),
+        ("forged", lambda report: report["agreements"][0].update(changed=["tasks.risk.epsilon"])),
+    ],
+)
+def test_say_less_than_was_shown_or_hold_another_result_under_another_name(
+    about: str, lie: Callable[[Report], object], of_two_versions: dict[str, Report]
+) -> None:
+    west = copy.deepcopy(of_two_versions["west"])
+    lie(west)
+    assert {(each.about, each.by) for each in accusations(west, of_two_versions["east"])} == {(about, ("west",))}
+
+
+def test_tell_of_the_end_of_a_task_and_hide_what_was_paid_for_it(of_two_versions: dict[str, Report]) -> None:
+    """Also where members may leave, so that others say nothing about who was there."""
+    west = copy.deepcopy(of_two_versions["west"])
+    told_of(west, "risk").update(entries=[])
+    found = {(each.about, each.by) for each in accusations(west, west)}
+    assert found == {("entry", ("west",)), ("entry", ("west", "west"))}
+
+
+def test_have_an_honest_member_leave_a_version_out_by_putting_an_older_agreement_in_its_place(tmp_path: Path) -> None:
+    member = founded(tmp_path, RISK)[0]
+    node_of(member, LocalHub())
+    first, statements, proposal = member.agreement(), member.statements(), proposal_path(member.agreement_path)
+    second = amended(first, statements, Amendment())
+    second.save(proposal)
+    signed_by_all(second, IDENTITIES).save(proposal)
+    adopt_by_hand(member)
+    member.account(second)
+    first.save(member.agreement_path)
+    statements.save(member.agreement_path)
+    found = report_values(member)["agreements"]
+    assert [(each["version"], each["signed"]) for each in found] == [
+        (number, ["east", "north", "west"]) for number in (1, 2)
+    ]

@@ -289,6 +289,12 @@ def signature_status(agreement: Agreement, statements: Statements) -> SignatureS
     )
 
 
+def is_signed_with(agreement: Agreement, statements: Statements, name: str, key: bytes) -> bool:
+    """Whether the signature of a member over the agreement is one by this very key."""
+    signature = bytes.fromhex(statements.signatures.get(name, ""))
+    return verifies(key, _AGREEING, agreement.digest.encode(), signature)
+
+
 def keys_in_force(agreement: Agreement, statements: Statements) -> Mapping[str, bytes]:
     """The public key in use of every member, and of the relay where it has one, if all members have signed and no key is revoked."""
     agreement.check_complete()
