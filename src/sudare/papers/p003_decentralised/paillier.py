@@ -19,6 +19,7 @@ import numpy as np
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.optional_packages import optional_package
+from sudare.papers.p003_decentralised.averaging import checked_values
 from sudare.papers.p003_decentralised.graphs import Graph
 from sudare.papers.p003_decentralised.spectra import nonzero_range
 from sudare.sums.pseudorandom_streams import derived, unit_floats
@@ -131,6 +132,7 @@ def paillier_trajectory(
     vectors: Floats, graph: Graph, pairs: Sequence[tuple[Any, Any]], seed: bytes
 ) -> Iterator[Floats]:
     """What everyone holds before the first round and after each, without end."""
+    vectors = checked_values(vectors, graph.members)
     if np.abs(vectors).max(initial=0.0) > _MOST_VALUE:
         raise InvalidParameter("Values are too large for the encryption's fixed point.", "Scale them below 2^60.")
     current, largest = vectors.copy(), nonzero_range(graph)[1]
