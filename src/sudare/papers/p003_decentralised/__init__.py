@@ -135,7 +135,7 @@ def _sums_figures(four: Panel, five: Sequence[Panel], six: Sequence[Panel], nine
         ),
         Figure(
             "Lost and late messages",
-            "Root mean squared error against rounds when 30 % of messages are lost and the others are up to 5 rounds late; one run of each. Only running sums go on to the mean.",
+            "Root mean squared error against rounds when 30 % of messages are lost and the others are up to 5 rounds late; one run of each, gossip without a common clock. Only running sums go on to the mean.",
             [lost_messages_panel()],
         ),
         Figure(

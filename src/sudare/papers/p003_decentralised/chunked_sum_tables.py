@@ -58,7 +58,7 @@ def breach_table(generator: np.random.Generator, trials: int = 50_000, iteration
             "a member, 3 colluders",
         ),
         rows,
-        f"Uniform and independent relabellings; {trials:,} simulated sums. Bounds above 1 say nothing. All of this assumes members who forget all but "
+        f"Uniform and independent relabellings; {trials:,} simulated sums, in which what happened a few times only can by chance lie above its bound. Bounds above 1 say nothing. All of this assumes members who forget all but "
         "the first message of each chunk; the next table is about those who do not.",
     )
 
