@@ -22,6 +22,7 @@ from sudare.optional_packages import optional_package
 from sudare.papers.p003_decentralised.averaging import checked_values
 from sudare.papers.p003_decentralised.graphs import Graph
 from sudare.papers.p003_decentralised.spectra import nonzero_range
+from sudare.parameter_checks import Numbers
 from sudare.sums.pseudorandom_streams import derived, unit_floats
 
 # Weights are whole numbers of 2^−16 between a half and one, values whole numbers of 2^−32; all products fit any key allowed here.
@@ -32,6 +33,7 @@ _LEAST_KEY_BITS: Final = 256
 _SLOT_BITS: Final = 112
 _MOST_VALUE: Final = 2.0**60
 _LEAST_PRODUCT: Final = 0.25
+_TOLERANCES: Final = Numbers(0, 1, open_low=True, open_high=True)
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ def paillier_cost(graph: Graph, tolerance: float, key_bits: int) -> PaillierCost
 
     Products of weights lie between a quarter and one, so with the step 1/λ_S a round shrinks disagreement to 1 − λ₂/4λ_S at most.
     """
+    _TOLERANCES.check("tolerance", tolerance)
     smallest, largest = nonzero_range(graph)
     rounds = math.ceil(math.log(tolerance) / math.log1p(-_LEAST_PRODUCT * smallest / largest))
     # On every edge, each way: a request and an answer, each modulo the square of the key.
