@@ -17,12 +17,11 @@ import pyarrow.compute as pc
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from sudare.array_types import Words
 from sudare.schema import Column, Number
 from sudare.schema.canonical_value_texts import canonical_texts
 from sudare.schema.column_values import column_codes, declared_numbers, nobody_named
 from sudare.schema.columns import Category, Label
-
-Words = NDArray[np.uint64]
 
 BLOCK_BYTES = 16
 _NO_BYTES = np.zeros(BLOCK_BYTES, np.uint8)

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Words
 from sudare.frames.keyed_tags import Words, copy_priorities
 from sudare.frames.row_spool import Spool
 

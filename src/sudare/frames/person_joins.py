@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sudare.array_types import Words
 from sudare.errors import InvalidParameter, SchemaError
 from sudare.frames.derived_sources import DerivedSource, origins_of
-from sudare.frames.keyed_tags import TagKeys, Words, tags_in_place, with_tags
+from sudare.frames.keyed_tags import TagKeys, tags_in_place, with_tags
 from sudare.frames.person_buckets import begins_group, bucket_order, first_bits
 from sudare.frames.person_rows import PersonRows, new_key, tags_in
 from sudare.frames.record_source import known_source

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sudare.array_types import Words
 from sudare.errors import DataError
 from sudare.frames.derived_sources import DerivedSource, origins_of
 from sudare.frames.keyed_tags import (

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import DataUnavailable
 from sudare.papers import diffprivlib_script
-
-Floats = NDArray[np.float64]
 
 VARIABLE: Final = "SUDARE_DIFFPRIVLIB"
 NOT_RUN: Final = f"diffprivlib was not run: {VARIABLE} names no interpreter that has it."

@@ -13,8 +13,8 @@ from itertools import islice
 from typing import Final, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Words
 from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums.canonical_encoding import packed, unpacked_as
 from sudare.sums.context import RelayedSumContext, Roster, SumContext, members_in, set_digest
@@ -24,7 +24,6 @@ from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.shamir import secrets_of_many, seed_or_none
 from sudare.sums.statements import COLLECTED_KINDS, KINDS, Statement
 
-Words = NDArray[np.uint64]
 Item = TypeVar("Item")
 # These name their sets, others sign digests of them.
 _NAMING: Final = ("dealers", "included")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Words
 from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums.context import Participant, SumContext
 from sudare.sums.keys import is_of_small_order
@@ -44,7 +44,6 @@ from sudare.sums.messages import (
 from sudare.sums.shamir import secrets_of_many, seed_or_none
 from sudare.sums.statements import Kind, Statement, holds, stated
 
-Words = NDArray[np.uint64]
 Outgoing = tuple[Message, ...]
 
 

@@ -12,13 +12,10 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sudare.array_types import Floats, Integers, Words
 from sudare.errors import DataError, ImplausibleTotal, InvalidParameter
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 WORD_BITS: Final = 64
 _MOST_STEPS: Final = 2**62

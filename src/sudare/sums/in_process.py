@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sudare.array_types import Floats, Words
 from sudare.errors import DataError, InvalidParameter, MembersMissing
 from sudare.parameter_checks import Numbers
 from sudare.sums import dissemination
@@ -29,9 +30,6 @@ from sudare.sums.neighbour_graph import sum_neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.relay_collector import RelayCollector
 from sudare.sums.simulation import failure_of, simulate
-
-Floats = NDArray[np.float64]
-Words = NDArray[np.uint64]
 
 Hide = Literal["masks", "nothing"]
 HIDES: Final[tuple[Hide, ...]] = get_args(Hide)

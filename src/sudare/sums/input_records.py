@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from numpy.typing import NDArray
 
+from sudare.array_types import Words
 from sudare.errors import MaskReused, SecondTotalRefused, SumError
 from sudare.sums.context import Participant, SumContext
 from sudare.sums.messages import Members
-
-Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

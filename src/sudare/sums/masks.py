@@ -17,15 +17,13 @@ import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from numpy.typing import NDArray
 
+from sudare.array_types import Words
 from sudare.errors import MessageMalformed
 from sudare.sums.context import Participant, SumContext
 from sudare.sums.keys import agreed_secret
 from sudare.sums.pseudorandom_streams import derived, zeros
 from sudare.sums.shamir import PRIME, SEED_LIMBS, seed_limbs, shares_at
-
-Words = NDArray[np.uint64]
 
 # Every key below encrypts one message only, so that a fixed nonce is never used twice.
 _NONCE: Final = bytes(12)

@@ -12,9 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sudare.array_types import Words
 from sudare.errors import (
     InvalidParameter,
     MembersMissing,
@@ -63,7 +61,6 @@ from sudare.sums.messages import (
 )
 from sudare.sums.statements import Statement, all_hold, holds, quorum_holds, stated
 
-Words = NDArray[np.uint64]
 # Nobody honest is chosen so often by honest members that it has more neighbours than 4k + 40 (proofs/neighbourhoods.md).
 _MOST_TIMES_CHOSEN: Final = 4
 _MOST_NEIGHBOURS_BESIDE: Final = 40

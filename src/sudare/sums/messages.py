@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Words
 from sudare.errors import MessageMalformed
 from sudare.sums.canonical_encoding import MOST_VALUES, packed, unpacked_as
 from sudare.sums.context import SumContext
@@ -17,7 +17,6 @@ from sudare.sums.masks import MaskKey, commitment
 from sudare.sums.shamir import PRIME, SEED_LIMBS
 from sudare.sums.statements import Statement
 
-Words = NDArray[np.uint64]
 Members = frozenset[int]
 
 _KEY_BYTES: Final = 32

@@ -15,13 +15,10 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Integers
 from sudare.errors import InvalidParameter
 from sudare.sums import pseudorandom_streams as streams
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 FAILURE_BITS: Final = 40
 FEWEST_OF_A_SPARSE_GRAPH: Final = 200

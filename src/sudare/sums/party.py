@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sudare.array_types import Words
 from sudare.errors import SumError
 from sudare.sums import collector, dissemination, member, serverless
 from sudare.sums.canonical_encoding import packed, unpacked_as
@@ -23,7 +21,6 @@ from sudare.sums.messages import MESSAGE_CLASSES, Members, Message, ToCollector
 from sudare.sums.serverless import ServerlessState
 from sudare.sums.statements import Statement
 
-Words = NDArray[np.uint64]
 Persist = Callable[[bytes], None]
 
 

@@ -13,10 +13,8 @@ from typing import Final
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Words = NDArray[np.uint64]
+from sudare.array_types import Floats, Words
 
 SEED_BYTES: Final = 32
 _BLOCK_BYTES: Final = 16

@@ -8,9 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sudare.array_types import Words
 from sudare.errors import InvalidParameter, SumError
 from sudare.sums import collector
 from sudare.sums.canonical_encoding import packed, unpacked_as
@@ -20,8 +18,6 @@ from sudare.sums.evidence import signed_in, signed_to_collector, with_refused
 from sudare.sums.messages import MESSAGE_CLASSES, Members, Message, ToCollector
 from sudare.sums.party import Persist
 from sudare.sums.statements import Statement
-
-Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sudare.array_types import Words
 from sudare.errors import StatementsContradict, SumError
 from sudare.sums import dissemination
 from sudare.sums.context import Participant
@@ -21,8 +19,6 @@ from sudare.sums.input_records import InputRecord, admitted
 from sudare.sums.masks import add_pair_masks, lasting_pair_seed
 from sudare.sums.messages import GivenUp, Heard, Message, Passed, heard_content
 from sudare.sums.statements import stated
-
-Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Words
 from sudare.errors import InvalidParameter
 from sudare.sums.pseudorandom_streams import SEED_BYTES, stretched
-
-Words = NDArray[np.uint64]
 
 PRIME: Final = 2**61 - 1
 _LIMB_BYTES: Final = 7

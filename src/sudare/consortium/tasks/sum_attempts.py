@@ -10,9 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sudare.array_types import Words
 from sudare.consortium.network.message_dispatch import Envelope
 from sudare.consortium.tasks.sum_participant import (
     COLLECT,
@@ -31,7 +29,6 @@ from sudare.sums.messages import GivenUp, Message, Withdrawn, history_after
 from sudare.sums.party import Party, PartyState
 from sudare.sums.statements import Statement
 
-Words = NDArray[np.uint64]
 # Longer than a collector waits for members.
 _DEADLINES_OF_A_COLLECTOR: Final = 5
 # In one life of the process every member collects a sum so many times at most, and no sum is tried for longer.

@@ -13,9 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.sum_attempts import IterationStart, SumAttempts, Total
@@ -35,8 +32,6 @@ from sudare.sums.canonical_encoding import MOST_VALUES, packed, unpacked_as
 from sudare.sums.context import NO_HISTORY, RELAY_NAME
 from sudare.sums.keys import PublicKeys
 from sudare.sums.messages import most_message_bytes, total_digest
-
-Words = NDArray[np.uint64]
 
 ASK, HEARD = "ask", "heard"
 _BEGUN, _TOTAL = "begun", "total-"

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from sudare.array_types import Singles
 from sudare.compiled_loops import compiled
 from sudare.neural.per_row_clipping import LARGEST_PARAMETER, LARGEST_VALUE, Array, Loss, Parameters
 
-Singles = NDArray[np.float32]
 Whole = NDArray[np.int64]
 
 
