@@ -260,3 +260,12 @@ def test_all_files_are_written_or_none(house: Path, sudare: Sudare) -> None:
     assert refused.exit_code == 10
     assert not (house / "first.csv").exists()
     assert not (house / "p.png").exists()
+
+
+def test_numbers_that_no_picture_holds_are_refused_in_words(house: Path, sudare: Sudare) -> None:
+    (house / "wide.toml").write_text('[columns.age]\nkind = "number"\nlow = 0\nhigh = 1.7e308\n')
+    words = ("table.parquet", "--schema", "wide.toml", "--epsilon", 0.1, "--account", "patients", "--key", "key.pem")
+    assert sudare("fit", "mean", *words, "-o", "wide.sudare").exit_code == 0
+    told = sudare("show", "wide.sudare", "--plot", "wide.png")
+    assert (told.exit_code, "A picture shows no numbers beyond 10¹⁰⁰." in told.stderr) == (10, True)
+    assert not (house / "wide.png").exists()
