@@ -184,6 +184,15 @@ def test_kanji_alone_are_told_in_shift_jis() -> None:
     assert likely_encodings("都道府県,年齢\n東京都,31\n大阪府,47\n".encode("cp932")) == ["cp932"]
 
 
+def test_a_line_that_is_cut_where_the_looked_at_beginning_ends_tells_no_decimal_mark(tmp_path: Path) -> None:
+    file = tmp_path / "tage.csv"
+    line = "24.12.2026;0,5\n"
+    beginning = "tag;wert".ljust((2**20 - len("24.12") - 1) % len(line) + len(line)) + "\n"
+    file.write_text(beginning + line * (2**20 // len(line) + 9), "utf-8")
+    assert file.read_bytes()[: 2**20].endswith(b"\n24.12")
+    assert set(read(file).arrow["wert"].to_pylist()) == {0.5}
+
+
 def test_what_does_not_show_can_be_said(tmp_path: Path) -> None:
     file = tmp_path / "orte.csv"
     file.write_text("ort;einwohner;quote\nA;1.5;3,5\nB;567;2,25\n", "utf-8")

@@ -6,9 +6,11 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sudare.errors import WrongType
 from sudare.frames.keyed_tags import (
     TagKeys,
     content_words,
@@ -38,6 +40,12 @@ def test_a_person_is_one_person_however_it_is_written():
     assert person_texts(pa.chunked_array([[0.5]]), "who").to_pylist() == [b"0.5"]
     assert person_texts(pa.chunked_array([pa.array([Decimal("1.25")])]), "who").to_pylist() == [b"1.25"]
     assert len(person_texts(pa.chunked_array([], pa.string()), "who")) == 0
+
+
+def test_lists_and_records_are_no_persons():
+    for values in ([["a"], ["b"]], [{"id": "a"}, {"id": "b"}]):
+        with pytest.raises(WrongType, match="'who' holds values of several types, or of a type that is not supported"):
+            person_texts(pa.chunked_array([pa.array(values)]), "who")
 
 
 @given(st.lists(st.binary(max_size=50), max_size=8))

@@ -128,7 +128,7 @@ def test_nothing_is_touched_where_nobody_has_too_many():
         PersonRows.of(table, Schema(SCHEMA.columns))
 
 
-@pytest.mark.parametrize("gap", [None, float("nan"), ""])
+@pytest.mark.parametrize("gap", [None, float("nan"), "", " ", "\u3000 "])
 def test_rows_of_nobody_are_refused(gap, tmp_path):
     table = visits().astype({"who": object})
     table["who"] = table["who"].astype(str).astype(object)

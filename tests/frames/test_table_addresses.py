@@ -62,6 +62,13 @@ def test_other_texts() -> None:
         assert "gehe1m" not in str(told.value)
 
 
+@pytest.mark.parametrize("scheme", ["http", "HTTPS", "ftp", "sftp", "hdfs"])
+def test_places_that_hold_no_tables_are_named(scheme: str) -> None:
+    for text in (f"{scheme}://host/visits.csv", f"{scheme}://host/visits.csv visits"):
+        with pytest.raises(SourceUnreadable, match="not read from http://"):
+            parsed(text)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -71,6 +78,7 @@ def test_other_texts() -> None:
         "delta:postgresql://user:hidden@host/db",
         "postgresql://user:hidden@host/db",
         "file:///hidden.csv",
+        "https://user:hidden@host/visits.csv",
     ],
 )
 def test_what_cannot_be_told_is_refused_and_not_quoted(text: str) -> None:

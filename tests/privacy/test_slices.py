@@ -395,6 +395,60 @@ def test_grouped_tables_read_slices_in_batches_and_leave_as_releases(path: Path,
     assert counts.table()["count"] == [0, 10, 0]
 
 
+EMPTY = "2026-04"
+WITH_EMPTY = Schema({"month": Category((*MONTHS, EMPTY)), "age": Number(0, 100, bins=(50,))})
+
+
+@pytest.mark.parametrize("person", [None, Person("patient", 2)])
+@pytest.mark.parametrize("place", ["visits.csv", "visits.parquet", "sqlite:///{}/visits.db visits"])
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        (GroupedTable, {"by": ["month"], "mean_of": ["age"], "variance_of": ["age"]}),
+        (GroupedTable, {"by": ["month"], "quantile_of": ["age"]}),
+        (GroupedTable, {"by": ["month"], "keys": ["site"], "delta": 1e-6}),
+        (PrivateQuantiles, {"quantile_of": ["age"]}),
+        (PrivateHistogram, {}),
+    ],
+)
+def test_whether_a_slice_has_rows_is_not_told(
+    kind: Any, changes: Any, place: str, person: Person | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slice without rows is fitted and charged like any other: a refusal would tell that not one record is in it."""
+    monkeypatch.chdir(tmp_path)
+    table = TABLE.assign(patient=[f"p{i}" for i in range(30)])
+    table.to_csv("visits.csv", index=False)
+    table.to_parquet("visits.parquet")
+    with sqlite3.connect("visits.db") as database:
+        table.to_sql("visits", database, index=False)
+    schema = replace(WITH_EMPTY, person=person)
+    unit = "record" if person is None else "person"
+    account = Ledger("ledger.db").account("a", epsilon=2.0, delta=1e-5, neighbours="add-remove", unit=unit)
+    part = Slice(place.format(tmp_path), schema, {"month": EMPTY})
+    model = kind(0.5, schema=schema, neighbours="add-remove", account=account, **changes).fit(part)
+    assert account.spent().epsilon == 0.5
+    assert Release.of(model).guarantee.epsilon == 0.5
+    assert model.table()
+    with pytest.raises(DataError, match="no rows"):
+        kind(0.5, schema=schema, neighbours="add-remove", **changes).fit(table[:0])
+
+
+def test_undeclared_groups_of_a_slice(path: Path, tmp_path: Path) -> None:
+    TABLE.to_csv(tmp_path / "visits.csv", index=False)
+    for place in (path, tmp_path / "visits.csv"):
+        part = Slice(place, WITH_EMPTY, {"month": MONTHS[1]})
+        table = GroupedTable(
+            1e5, 1e-6, schema=WITH_EMPTY, keys=["site"], mean_of=["age"], neighbours="add-remove", random_state=0
+        ).fit(part)
+        assert dict(zip(table.table()["site"], table.table()["count"], strict=True)) == {
+            "north": 5,
+            "south": 5,
+            None: 0,
+        }
+    with pytest.raises(SudareError, match="lacks 'ward'"):
+        GroupedTable(1.0, 1e-6, schema=WITH_EMPTY, by=["month"], keys=["ward"], neighbours="add-remove").fit(part)
+
+
 # The arithmetic
 
 

@@ -353,6 +353,7 @@ def test_groups_that_nobody_declared(people: pd.DataFrame, tmp_path: Path) -> No
         ({"keys": ["town"], "delta": 1e-6}, "declares"),
         ({"keys": ["street"], "delta": 1e-6, "quantile_of": ["pay"]}, "declared groups"),
         ({"keys": ["street", "street"], "delta": 1e-6}, "twice"),
+        ({"by": (), "keys": ["street"], "delta": 1e-6}, "needs a declared column beside"),
         ({"variance_of": ["pay", "pay"]}, "twice"),
         ({"quantile_of": ["pay"], "quantiles": [3]}, "between 0 and 1"),
         ({"quantile_of": ["ill"]}, "no number"),

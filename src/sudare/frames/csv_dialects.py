@@ -141,7 +141,8 @@ def first_text(file: DataFile, encoding: str) -> str:
 
 def dialect_of(file: DataFile, said: CsvFile, expected: Collection[str]) -> CsvDialect:
     """How a file is written. Raise SourceUnreadable where its encoding, separator or decimal mark does not show."""
-    encoding = said.encoding or detected_encoding(first_bytes(file), file)
+    beginning = first_bytes(file)
+    encoding = said.encoding or detected_encoding(beginning, file)
     text = first_text(file, encoding)
     separator = said.separator or detected_separator(text, expected)
     if separator is None:
@@ -149,7 +150,11 @@ def dialect_of(file: DataFile, said: CsvFile, expected: Collection[str]) -> CsvD
             f"What separates the columns of {os.fspath(file)!r} does not show: its first line has more than one usual mark.",
             'Say which it is: --csv "separator=;", or sudare.frames.CsvFile(path, separator=";") in Python.',
         )
-    point = said.decimal or OTHER_MARK.get(said.thousands or "") or detected_decimal_point(text, separator)
+    point = (
+        said.decimal
+        or OTHER_MARK.get(said.thousands or "")
+        or detected_decimal_point(text, separator, is_cut=len(beginning) == SAMPLED_BYTES)
+    )
     if point is None:
         raise SourceUnreadable(
             f"The decimal mark of {os.fspath(file)!r} does not show: commas stand in some numbers as a decimal mark, and points or marks between thousands in others.",
@@ -246,11 +251,15 @@ def cells_of(lines: Iterable[str], separator: str) -> Iterator[list[str]]:
         return
 
 
-def detected_decimal_point(text: str, separator: str) -> str | None:
-    """A comma where cells show one and none has a point or marks between thousands; None where some have. A point where commas separate cells."""
+def detected_decimal_point(text: str, separator: str, *, is_cut: bool = False) -> str | None:
+    """A comma where cells show one and none has a point or marks between thousands; None where some have. A point where commas separate cells.
+
+    The last line of a text that `is_cut` tells nothing: of a date such as 24.12.2026 only 24.12 may be there.
+    """
     if separator == ",":
         return "."
-    cells = [cell for line in cells_of(io.StringIO(text), separator) for cell in line]
+    lines = list(cells_of(io.StringIO(text), separator))
+    cells = [cell for line in (lines[:-1] if is_cut else lines) for cell in line]
     if not any(map(_DECIMAL_COMMA.fullmatch, cells)):
         return "."
     return None if any(map(_POINT_OR_THOUSANDS.fullmatch, cells)) else ","

@@ -22,6 +22,7 @@ from sudare.schema import Column, Number
 from sudare.schema.canonical_value_texts import canonical_texts
 from sudare.schema.column_values import column_codes, declared_numbers, nobody_named
 from sudare.schema.columns import Category, Label
+from sudare.schema.table_from_any_frame import mixed_types
 
 BLOCK_BYTES = 16
 _NO_BYTES = np.zeros(BLOCK_BYTES, np.uint8)
@@ -47,10 +48,16 @@ class TagKeys:
 def person_texts(column: pa.ChunkedArray, name: str) -> pa.Array:
     """Who rows belong to, as bytes that do not depend on how a source stores them: the numbers 7 and 7.0 and the text "7" are one person, the text "7.0" is another.
 
-    Raise MissingValue where nobody is named: null, NaN, or an empty text. Such rows cannot be told to be one person's or many.
+    Raise MissingValue where nobody is named: null, NaN, or a text that is empty or of blanks only. Such rows cannot be told to be one person's or many.
     """
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_nested(kind):
+        raise mixed_types(repr(name))
     texts = canonical_texts(column)
     if texts.null_count or pc.any(pc.equal(pc.binary_length(texts), 0)).as_py():
+        raise nobody_named(name)
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    if is_text and pc.any(pc.utf8_is_space(texts.cast(pa.large_string()))).as_py():
         raise nobody_named(name)
     return texts
 

@@ -36,7 +36,7 @@ from sudare.frames.record_source import known_source
 from sudare.frames.row_spool import TableSpool
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, column_types, in_memory, is_in_memory, row_count
 from sudare.frames.sources import source as source_of
-from sudare.frames.wanted_columns import pieces
+from sudare.frames.wanted_columns import pieces, selected
 from sudare.schema import Person, Schema, Table
 from sudare.schema.table_from_any_frame import as_column, as_table, attempt, column_names
 
@@ -229,8 +229,10 @@ class WaitingTables(DerivedSource):
         return self._spool.get(self._places[0]).schema if self._places else pa.schema([])
 
     def batches(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
-        """The rows in the order in which they came."""
-        return batches((Table(self._spool.get(place)) for place in self._places), columns, batch_rows, schema)
+        """The rows in the order in which they came; a table without rows, as a slice may be, is one here as well."""
+        for place in self._places:
+            table = selected(Table(self._spool.get(place)), columns, schema)
+            yield from pieces(table, batch_rows) if table.rows else [table]
 
 
 def changed() -> DataError:

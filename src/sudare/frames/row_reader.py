@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -40,6 +41,7 @@ def checked_rows(
     read_once: bool = False,
     keep: bool = False,
     cluster: Any = None,
+    may_be_empty: bool = False,
 ) -> Rows:
     """The rows of a source, all of them read once, so that what is wrong with them is said before anything is charged.
 
@@ -47,7 +49,7 @@ def checked_rows(
     read. With `read_once` the arrays of every source are kept as those of an iterator are, so that any row can be asked for. With `keep` the arrays of a file or database wait
     for later passes as those of an iterator do, up to a public size, and as long as there is room. With a `cluster` (a client of
     dask.distributed, or what one can be made from) its workers read and check the rows, and keep them: `arrays_of` is sent there.
-    Raise DataError where there are no rows, PersonRowsExceeded where a person has more than the schema allows: whoever calls this leaves out
+    Raise DataError where there are no rows, unless a source `may_be_empty` and gives a table without any, PersonRowsExceeded where a person has more than the schema allows: whoever calls this leaves out
     what is too much first (`sudare.frames.kept_persons`), as every fit does.
     """
     if is_spark(source) and not read_once:
@@ -70,6 +72,8 @@ def checked_rows(
     else:
         rows = _kept_rows(tables(), arrays_of, schema, Spool())
     if rows.count == 0:
+        if may_be_empty and any(True for _ in rows.parts()):
+            return replace(rows, may_be_empty=True)
         raise no_rows()
     if cluster is None:
         return rows
@@ -126,7 +130,7 @@ def _kept_rows(
         schema.check_person(passed)
     # Without persons nobody has looked at the tables yet.
     collections.deque(passed, maxlen=0)
-    if spool.count == 0:
+    if not tallies:
         raise no_rows()
     return Rows.held(*spool.together(), tally=np.sum(tallies, axis=0))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -35,13 +35,14 @@ class Rows:
     """Rows as arrays of one length, given from the beginning as often as one asks.
 
     `parts` starts a pass over arrays of any lengths; `count` is the number of rows, `width` the number of columns of the first array,
-    `tally` what was counted beside them.
+    `tally` what was counted beside them. Where they `may_be_empty`, the total of no rows is that of a part without any.
     """
 
     parts: Callable[[], Iterable[Arrays]]
     count: int
     width: int
     tally: Counts | None = None
+    may_be_empty: bool = field(default=False, kw_only=True)
 
     @classmethod
     def held(cls, *arrays: NDArray[Any], tally: Counts | None = None) -> Rows:
@@ -68,6 +69,8 @@ class Rows:
         if first_rows is not None:
             blocks = (cut(block, first_rows) for block in itertools.islice(blocks, 1))
         total = pairwise_total(function(*block) for block in with_beside(blocks, beside))
+        if total is None and self.may_be_empty:
+            total = pairwise_total(function(*part) for part in with_beside(self.parts(), beside))
         if total is None:
             raise no_rows()
         return total

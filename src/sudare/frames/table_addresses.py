@@ -17,6 +17,7 @@ from sudare.errors import SourceUnreadable
 from sudare.frames.databases import SqlSource
 
 # Names of one kind of store, by the one that is shown.
+NOT_READ: Final = ("http", "https", "ftp", "sftp", "hdfs")
 STORES: Final = {
     "s3": "s3",
     "s3a": "s3",
@@ -97,6 +98,11 @@ def place_of(text: str) -> str | ObjectAddress | TableAddress | None:
         return text
     if scheme[1].lower() == "file":
         raise SourceUnreadable("A path was given as an address.", "Leave file:// out.")
+    if scheme[1].lower() in NOT_READ:
+        raise SourceUnreadable(
+            "Tables are not read from http://, https://, ftp://, sftp:// or hdfs://.",
+            "Store the file on this machine or in an object store, and give its place.",
+        )
     store = STORES.get(scheme[1].lower())
     return None if store is None else _object(store, scheme[1], scheme[2])
 

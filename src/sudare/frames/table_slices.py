@@ -98,16 +98,33 @@ class Slice(RecordSource):
         return self._whole.origin
 
     def batches(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
-        """The rows of the slice. Its own schema decides which they are, and how they are read; of them the wanted columns are given."""
-        for table in self._whole.batches(None, batch_rows, self.schema):
+        """The rows of the slice, and one table without rows where it has none. Its own schema decides which they are, and how they are read; of them the wanted columns are given."""
+        found: Table | None = None
+        for table in self._whole.batches(self._columns_read(columns), batch_rows, self.schema):
             is_in = np.ones(table.rows, dtype=np.bool_)
             for name, value in self.where.items():
                 column = cast("Category", self.schema.columns[name])
                 place = list(map(level_text, column.levels)).index(value)
                 is_in &= codes(table.column(name), column, name) == place
-            if is_in.any():
-                kept = Table(table.arrow.filter(pa.array(is_in)))
-                yield kept if columns is None and schema is None else selected(kept, columns, schema)
+            kept = Table(table.arrow.filter(pa.array(is_in)))
+            found = kept if found is None or kept.rows else found
+            if kept.rows:
+                yield self._wanted(kept, columns, schema)
+        if found is not None and found.rows == 0:
+            yield self._wanted(found, columns, schema)
+
+    def _columns_read(self, columns: Sequence[str] | None) -> list[str] | None:
+        """The declared columns that are there with wanted ones that nobody declared; None where the schema has all."""
+        known = self.schema.source_columns
+        beside = [name for name in columns or () if name not in known]
+        if not beside:
+            return None
+        present = set(self.types(known).names)
+        return [*(name for name in known if name in present), *beside]
+
+    @staticmethod
+    def _wanted(table: Table, columns: Sequence[str] | None, schema: Schema | None) -> Table:
+        return table if columns is None and schema is None else selected(table, columns, schema)
 
     def types(self, expected: Collection[str]) -> pa.Schema:
         """Those of all rows."""

@@ -212,14 +212,19 @@ def unique_names(names: Sequence[object] | None) -> list[str]:
     return texts
 
 
+def mixed_types(shown: str) -> WrongType:
+    """What is raised where a column holds no plain values of one type."""
+    return WrongType(
+        f"Column {shown} holds values of several types, or of a type that is not supported.",
+        "Convert it to numbers, text or booleans throughout.",
+    )
+
+
 def as_column(values: Any, shown: str) -> pa.ChunkedArray:
     """One column as Arrow array; `shown` is how errors call it."""
     array = attempt(lambda: arrow_array(values))
     if array is None:
-        raise WrongType(
-            f"Column {shown} holds values of several types, or of a type that is not supported.",
-            "Convert it to numbers, text or booleans throughout.",
-        )
+        raise mixed_types(shown)
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
 
 

@@ -211,6 +211,10 @@ class GroupedTable(PrivateEstimator):
                 f"`keys` names {dropped[:64]!r}, which the schema leaves out (drop). Nothing was charged.",
                 "Values of such a column never leave: take it out of `drop` if they may, or group by another one.",
             )
+        if not self.by and not self._numbers_wanted():
+            raise InvalidParameter(
+                "A table by `keys` alone needs a declared column beside them.", "Name one in `by` or `mean_of`."
+            )
         if schema.person is not None and schema.person.column in keys:
             raise InvalidParameter("`keys` names the column that says whose row it is.", "Leave it out.")
 
@@ -341,7 +345,7 @@ class GroupedTable(PrivateEstimator):
         found = database_group_sums(X, self.declared_, self.groups_, self._summed(), squared)
         if found is None:
             found = total_over_tables(X, part_of, self.declared_)
-        if found.rows == 0:
+        if found.rows == 0 and not self._slice:
             raise no_rows()
         if found.rows > MOST_ROWS:
             raise InvalidParameter(f"The table has more than {MOST_ROWS:,} rows.", "Fit it in parts.")
@@ -378,7 +382,9 @@ class GroupedTable(PrivateEstimator):
 
         columns = [*self._columns_read(), *keys.columns] if keys.columns else None
         # Undeclared groups are numbered as they come, which one process has to do.
-        rows = checked_rows(X, arrays_of, declared, columns, cluster=None if keys.columns else self.cluster)
+        cluster = None if keys.columns else self.cluster
+        # How many rows a slice has is secret, also whether it has any.
+        rows = checked_rows(X, arrays_of, declared, columns, cluster=cluster, may_be_empty=bool(self._slice))
         self.clipped_ = dict(zip(numbers, [] if rows.tally is None else rows.tally.tolist(), strict=True))
         if rows.count > MOST_ROWS:
             raise InvalidParameter(f"The table has more than {MOST_ROWS:,} rows.", "Fit it in parts.")

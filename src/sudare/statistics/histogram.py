@@ -105,7 +105,8 @@ class PrivateHistogram(PrivateEstimator):
 
     def _counted(self, table: Any) -> Counted:
         """How many rows there are in each cell, all checked."""
-        if self.cluster is not None or is_spark(table):
+        # Slices are read here.
+        if (self.cluster is not None and not self._slice) or is_spark(table):
             rows = self._encoded_rows(table)
             return Counted(rows.total(_cell_counts), rows.count, self.clipped_)
         computed = database_counts(table, self.declared_)
@@ -114,7 +115,7 @@ class PrivateHistogram(PrivateEstimator):
         else:
             parts = totals_by_columns(table, counted, self.declared_)
         found = functools.reduce(Counted.beside, parts)
-        if found.rows == 0:
+        if found.rows == 0 and not self._slice:
             raise no_rows()
         return found
 

@@ -166,7 +166,8 @@ class PrivateQuantiles(PrivateEstimator):
         declared = self.declared_
         arrays_of = partial(_cells, declared, self._cells_of_columns(), table is not None)
         if table is None:
-            rows = checked_rows(X, arrays_of, declared, cluster=self.cluster)
+            # How many rows a slice has is secret, also whether it has any.
+            rows = checked_rows(X, arrays_of, declared, cluster=self.cluster, may_be_empty=bool(self._slice))
         else:
             made = arrays_of(table)
             rows = placed(Rows.held(*made.arrays, tally=made.tally), self.cluster)
