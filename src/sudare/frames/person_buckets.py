@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.array_types import Words
-from sudare.frames.keyed_tags import Words, copy_priorities
+from sudare.frames.keyed_tags import copy_priorities
 from sudare.frames.row_spool import Spool
 
 PERSON_BUCKETS: Final = 64

@@ -23,7 +23,6 @@ from sudare.errors import DataError
 from sudare.frames.derived_sources import DerivedSource, origins_of
 from sudare.frames.keyed_tags import (
     TagKeys,
-    Words,
     content_words,
     person_texts,
     row_tags,

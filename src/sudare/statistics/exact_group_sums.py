@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.frames.database_sums import SummedColumn, database_sums
 from sudare.schema import Column, Number, Schema
@@ -20,8 +21,6 @@ from sudare.schema.table_from_any_frame import as_table
 from sudare.schema.toml_document import suggestion
 from sudare.statistics.histogram import group_levels
 from sudare.statistics.key_selection import Keys
-
-Floats = NDArray[np.float64]
 
 # Values are rounded to this share of half their range. It is the same for every table: under add/remove nothing may depend on the number of rows.
 STEP: Final = 2.0**-20

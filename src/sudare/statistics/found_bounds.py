@@ -16,12 +16,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.privacy.accounting import decimal_down, exact
 from sudare.privacy.column_sums import l1_sensitivity
 from sudare.privacy.mechanisms import Laplace
 from sudare.schema.columns import LARGEST_WHOLE
 
-Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 # Counts in the cells that edges make, numbers below the first edge and from the last edge on included, with noise for so much ε.
 NoisyHistogram = Callable[[Floats, float], Floats]

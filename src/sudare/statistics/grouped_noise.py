@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.privacy.accounting import Cost, approximate_cost, pure_cost
 from sudare.privacy.column_sums import l2_sensitivity
 from sudare.privacy.guarantee import Neighbours
@@ -17,8 +17,6 @@ from sudare.privacy.noise import NoiseSource
 from sudare.statistics.exact_group_sums import STEP
 from sudare.statistics.joint_quantiles import JointQuantiles
 from sudare.statistics.key_selection import KeySelection
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.frames.row_reader import checked_rows
 from sudare.frames.rows import Rows, Tallied
@@ -53,8 +54,6 @@ from sudare.statistics.noise_intervals import (
     variance_interval,
 )
 from sudare.statistics.quantiles import LEVEL, MEDIAN, check_cells
-
-Floats = NDArray[np.float64]
 
 MOST_CELLS: Final = 2**20
 # So many values of at most one are added exactly.

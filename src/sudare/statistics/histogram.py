@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.frames.database_sums import database_counts
 from sudare.frames.spark_sums import is_spark
@@ -27,8 +28,6 @@ from sudare.schema import Column, Date, Number, Schema, counted
 from sudare.schema.encoder import Counted
 from sudare.schema.table_from_any_frame import no_rows
 from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, count_interval, noise_quantile
-
-Floats = NDArray[np.float64]
 
 MOST_BINS: Final = 10_000
 # Counts beyond this are noise; floats hold every whole number up to here.

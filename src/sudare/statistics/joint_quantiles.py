@@ -21,15 +21,13 @@ from flint import arb
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from sudare.array_types import Floats, Integers
 from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidParameter
 from sudare.privacy.accounting import Cost, exact, pure_cost, rounded_down
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.noise import NoiseSource
 from sudare.schema import Number
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Cells of one width where a column declares no bins; fewer where there are so many tables that counts would take much memory.
 EQUAL_CELLS: Final = 2**17

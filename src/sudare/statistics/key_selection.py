@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from sudare.array_types import Integers
 from sudare.errors import DataError, WrongType
 from sudare.privacy.accounting import Cost, approximate_cost
 from sudare.privacy.guarantee import Neighbours
@@ -21,7 +21,6 @@ from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release_content import unfit
 from sudare.schema.column_values import holds
 
-Integers = NDArray[np.int64]
 Key = tuple[str | int | bool, ...]
 
 # Values that are longer are among the others.

@@ -8,9 +8,9 @@ from functools import partial, reduce
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Floats
 from sudare.frames.database_sums import SummedColumn, database_rows, database_sums
 from sudare.frames.rows import changed_source
 from sudare.frames.sources import row_count
@@ -37,8 +37,6 @@ from sudare.schema import Number, Schema
 from sudare.schema.table_from_any_frame import no_rows
 from sudare.statistics.histogram import values_shown
 from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, noise_quantile
-
-Floats = NDArray[np.float64]
 
 _NOISE_WORDS: Final[Mapping[MeanNoise, str]] = {
     "laplace": "Laplace",

@@ -17,11 +17,10 @@ from scipy.optimize import brentq
 from scipy.special import gammaincc
 from scipy.stats import beta, gamma, norm
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.privacy.fit_plan import Calibrated
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm
-
-Floats = NDArray[np.float64]
 
 # Frequencies at which the characteristic function of Laplace noise is added up: beyond the last it is below 1e-6.
 _FREQUENCIES: Final = np.linspace(0.0, 1000.0, 200_001)[1:]

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Integers
 from sudare.errors import InvalidParameter
 from sudare.frames.row_reader import checked_rows, placed
 from sudare.frames.rows import Rows, Tallied
@@ -28,8 +28,6 @@ from sudare.schema.column_values import clipped_numbers
 from sudare.schema.table_from_any_frame import as_table
 from sudare.statistics.histogram import values_shown
 from sudare.statistics.joint_quantiles import Cells, JointQuantiles, checked_quantiles
-
-Integers = NDArray[np.int64]
 
 MEDIAN: Final = (0.5,)
 # How often an interval of a quantile holds. It is fixed when a table is fitted, because interval and quantile are drawn together.

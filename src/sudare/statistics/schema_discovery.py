@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import tomli_w
 
+from sudare.array_types import Floats
 from sudare.errors import ColumnMissing, InvalidParameter, SchemaError
 from sudare.frames.person_rows import kept_persons
 from sudare.frames.row_reader import checked_rows
@@ -31,7 +32,7 @@ from sudare.schema.column_values import declared_numbers, holds
 from sudare.schema.declaration import refuse_values_as_names
 from sudare.schema.table_from_any_frame import refuse_missing_columns, unique_names
 from sudare.schema.toml_document import DRAFT_QUESTIONS, DRAFT_UNKNOWN, suggestion, write_column
-from sudare.statistics.found_bounds import HISTOGRAMS, Floats, FoundNumber, found_number, least_sum, noise_on_counts
+from sudare.statistics.found_bounds import HISTOGRAMS, FoundNumber, found_number, least_sum, noise_on_counts
 
 WHAT: Final = "schema draft"
 OTHER: Final = "(other)"

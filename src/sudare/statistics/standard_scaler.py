@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
+from sudare.array_types import Floats
 from sudare.privacy.column_sums import (
     exact_moments,
     fixed_point_step,
@@ -27,8 +27,6 @@ from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, unfit
 from sudare.schema import Schema
-
-Floats = NDArray[np.float64]
 
 
 def _moments(step: float, scaled: Floats) -> Floats:

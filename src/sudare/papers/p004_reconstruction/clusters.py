@@ -8,10 +8,10 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
+from sudare.array_types import Positions
 from sudare.papers.p004_reconstruction import figure2
 from sudare.papers.p004_reconstruction.algorithm1 import FiniteMixtureReconstruction
 from sudare.papers.p004_reconstruction.algorithm2 import FiniteMixtureJointReconstruction, joint_distribution
@@ -23,8 +23,6 @@ from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.joint_distribution import JointReconstruction
 from sudare.reconstruction.multivariate_normal_mixture import JointComponents
-
-Integers = NDArray[np.intp]
 
 SEED: Final = 20240406
 RECORDS: Final = 100_000
@@ -48,7 +46,7 @@ def measured(tell: Tell, repeats: int, several: Sequence[Mixture] = SEVERAL, rec
     return measurements(tell, repetitions("clusters", repeats, partial(noted, note)))
 
 
-def one_column(records: int, seed: int) -> tuple[Integers, dict[str, Integers]]:
+def one_column(records: int, seed: int) -> tuple[Positions, dict[str, Positions]]:
     """The component of each record, and what each way says."""
     generator = np.random.default_rng(seed)
     truth = generator.choice(len(FIGURE_1.weights), records, p=FIGURE_1.weights)
@@ -62,7 +60,7 @@ def one_column(records: int, seed: int) -> tuple[Integers, dict[str, Integers]]:
     return truth, {"proposed": proposed.predict(y), "product": product.predict(y), "known": known.argmax(axis=1)}
 
 
-def several_columns(mixture: Mixture, records: int, seed: int) -> tuple[Integers, dict[str, Integers]]:
+def several_columns(mixture: Mixture, records: int, seed: int) -> tuple[Positions, dict[str, Positions]]:
     """The component of each row, and what each way says."""
     generator = np.random.default_rng(seed)
     truth = generator.choice(len(mixture.weights), records, p=mixture.weights)
