@@ -260,3 +260,21 @@ def test_all_files_are_written_or_none(house: Path, sudare: Sudare) -> None:
     assert refused.exit_code == 10
     assert not (house / "first.csv").exists()
     assert not (house / "p.png").exists()
+
+
+def test_counts_of_text_numbers_and_yes_and_no_go_into_one_file_of_each_kind(house: Path, sudare: Sudare) -> None:
+    pd.DataFrame({"ward": ["a", "b"] * 50, "beds": [1, 2] * 50, "open": [True, False] * 50}).to_parquet(
+        house / "wards.parquet"
+    )
+    (house / "wards.toml").write_text(
+        '[columns.ward]\nkind = "category"\nvalues = ["a", "b"]\n[columns.beds]\nkind = "category"\nvalues = [1, 2]\n'
+        '[columns.open]\nkind = "category"\nvalues = [false, true]\n'
+    )
+    words = ("wards.parquet", "--schema", "wards.toml", "--epsilon", 1, "--budget", 1, "--key", "key.pem")
+    assert sudare("fit", "histogram", *words, "-o", "wards.sudare").exit_code == 0
+    shown = sudare("show", "wards.sudare", "--parquet", "wards.pq", "--csv", "wards.csv", "--plot", "wards.svg")
+    assert shown.exit_code == 0, shown.stderr
+    labels = ["a", "b", "1", "2", "false", "true"]
+    assert pq.read_table(house / "wards.pq")["value"].to_pylist() == labels
+    with (house / "wards.csv").open() as file:
+        assert [row["value"] for row in csv.DictReader(file)] == labels

@@ -156,7 +156,7 @@ class GroupedTable(PrivateEstimator):
             )
             raise InvalidParameter(
                 f"`{place}` names {unknown[:64]!r}, which the schema lacks.{suggestion(unknown, schema.columns)}",
-                f"It has: {', '.join(schema.columns)}.",
+                f"It has: {', '.join(map(repr, schema.columns))}.",
             )
         self._check_keys(keys, schema)
         made = {column.removesuffix("_low").removesuffix("_high") for column in self._made_columns()}
