@@ -154,6 +154,10 @@ class GroupedTable(PrivateEstimator):
             place = next(
                 what for what in ("by", "mean_of", "variance_of", "quantile_of") if unknown in getattr(self, what)
             )
+            if schema.person is not None and unknown == schema.person.column:
+                raise InvalidParameter(
+                    f"`{place}` names {unknown[:64]!r}, which says whose row it is.", "Name columns about persons."
+                )
             raise InvalidParameter(
                 f"`{place}` names {unknown[:64]!r}, which the schema lacks.{suggestion(unknown, schema.columns)}",
                 f"It has: {', '.join(map(repr, schema.columns))}.",
