@@ -63,7 +63,7 @@ def compared(net: Any, hidden: tuple[int, ...], batch: int) -> dict[str, Any]:
     state = net.initial_state(
         net.initial_parameters(random.normal(size=net.weight_count(sizes)), sizes, zero_last=False)
     )
-    noise = random.integers(-(2**34), 2**34, net.parameter_count(sizes))
+    noise = random.integers(-(2**34), 2**34, net.weight_count(sizes) + sum(sizes[1:]))
     steps: dict[str, Callable[[Any], Any]] = {
         "private": lambda old: private_step(net, old, x, targets, kept, noise, settings),
         "ordinary": lambda old: net.plain_step(old, x, targets, kept, settings, "cross_entropy"),
@@ -77,7 +77,7 @@ def compared(net: Any, hidden: tuple[int, ...], batch: int) -> dict[str, Any]:
         "batch": batch,
         **{f"{name}_ms": round(1e3 * statistics.median(turn[name] for turn in turns), 4) for name in steps},
         "ratio": round(statistics.median(turn["private"] / turn["ordinary"] for turn in turns), 3),
-        "noise_ms": noise_milliseconds(net.parameter_count(sizes)),
+        "noise_ms": noise_milliseconds(net.weight_count(sizes) + sum(sizes[1:])),
         "places_differ": places_differ(net, state.parameters, x, targets),
     }
 

@@ -24,6 +24,7 @@ from sudare.neural import per_row_clipping as network
 from sudare.neural.dp_sgd import public_recipe
 from sudare.neural.seeded_randomness import RunSeed
 from sudare.neural.training import FullyConnected, Training, trained
+from sudare.neural.training_method_base import parameters_in
 from sudare.papers.p000_weak_learners.simulated_members import objective_fits
 from sudare.perturbation import LaplacePerturbation, RetainReplace, SubsetSelection, UnaryEncoding
 from sudare.perturbation.categorical import CategoryPerturbation
@@ -195,7 +196,7 @@ def record_laplace(rows: int, values: int, epsilon: float) -> Run:
 def network_step(batch: int, inputs: int, width: int) -> Run:
     """A private step of a network with two hidden layers, on rows that are already on the device; its noise is drawn, too."""
     given = step_inputs(batch, inputs, width)
-    seed, parameters = RunSeed(bytes(32)), network.parameter_count((inputs, width, width, 2))
+    seed, parameters = RunSeed(bytes(32)), parameters_in((inputs, width, width, 2))
 
     def step() -> object:
         # As in training: noise is drawn while the device is at work.

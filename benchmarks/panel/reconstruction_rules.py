@@ -29,9 +29,9 @@ def accuracies(case: Case) -> dict[str, float]:
     """L1 accuracy with each choice, and of each candidate alone."""
     records, perturbed = case.drawn(0)
     model = Reconstruction(case.perturbation)
-    counts, states = model._prepared(perturbed)
-    families, parts = model._families(states, counts), model._parts(counts)
-    candidates = model._candidates(families, model._stopped(states, parts), states, counts, parts)
+    law, counts, states = model._prepared(perturbed)
+    families, parts = model._families(law, states, counts), model._parts(counts)
+    candidates = model._candidates(law, families, model._stopped(states, parts), states, counts, parts)
     histograms = []
     for candidate in candidates:
         layout = Layout.of([candidate.states], case.perturbation.bounds)

@@ -140,8 +140,8 @@ def first_bytes(path: str | os.PathLike[str], size: int) -> bytes:
 
 
 def opened_without_waiting(path: str, flags: int) -> int:
-    """A handle at once: opening a pipe that nobody writes to would otherwise wait for ever."""
-    return os.open(path, flags | os.O_NONBLOCK)
+    """Returns a handle for reading at once, as an opener of `open`: opening a pipe that nobody writes to would otherwise wait for ever."""
+    return os.open(path, flags & ~os.O_ACCMODE | os.O_RDONLY | os.O_NONBLOCK)
 
 
 def _readable(text: str | bytes, largest_bytes: int) -> str:

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 from sudare.cli.key_files import private_key
 from sudare.consortium import Budget, Identity, Member, MemberEntry, ModelsTask, ScalerTask, Task
 from sudare.consortium.agreement.amendments import Amendment, amended, following_version, proposal_path
-from sudare.consortium.agreement.consortium_setup_steps import added
+from sudare.consortium.agreement.consortium_setup_steps import added, signed
 from sudare.consortium.agreement.member_settings import Data
 from sudare.consortium.agreement.signed_statements import (
     Revocation,
@@ -35,8 +35,10 @@ from sudare.consortium.agreement.signed_statements import (
     statements_path,
 )
 from sudare.consortium.agreement.taken_versions import known_of
+from sudare.consortium.event_log import EventLog
 from sudare.consortium.network.transport.certificates import kit_files, write_kits
-from sudare.consortium.node_restart_on_change import adopt_by_hand
+from sudare.consortium.node import Node
+from sudare.consortium.node_restart_on_change import NodeReload, adopt_by_hand
 from sudare.consortium.tasks.task_activities import activity_of
 from sudare.errors import AgreementError, IdentityError, KeyRevoked
 from sudare.frames.sources import SqlSource
@@ -47,6 +49,7 @@ from tests.consortium.documents import agreement_of, signed_by_all, three_identi
 from tests.consortium.local_transport import LocalHub
 
 PASSPHRASE = "correct horse battery"
+SCALE = ScalerTask("scale", 0.5, 0.0)
 CLEAR, LOCKED = NoEncryption(), BestAvailableEncryption(PASSPHRASE.encode())
 
 
@@ -310,6 +313,61 @@ def test_bar_a_newcomer_with_a_revocation_that_one_member_signed_alone(tmp_path:
     replace(member.statements(), revocations=(said,)).save(path)
     assert following_version(first, path, known_of(member, first)) == second
     assert adopt_by_hand(member) == second
+
+
+@pytest.mark.parametrize("key", ["one of the liar's", "one that was handed over"])
+def test_sign_a_version_in_a_members_name_with_a_key_that_does_not_stand_for_it(key: str, tmp_path: Path) -> None:
+    """West alone, with a key of its own in east's name, or with whoever knows east's old key and with north: east's node goes on, and its budget stays."""
+    old, told = IDENTITIES["east"], list[str]()
+    identity, east = Identity.generated(), founded(tmp_path, SCALE)[0]
+    first, path = east.agreement(), proposal_path(east.agreement_path)
+    statements = replace(Statements.load(east.agreement_path), rotations=(Rotation.made(old, identity),))
+    statements.save(east.agreement_path)
+    east.account(first)
+    node = Node(
+        east,
+        identity,
+        LocalHub().join("east"),
+        EventLog(io.StringIO(), "east"),
+        told.append,
+        reload=NodeReload(east, east.folder / "member.toml", lambda: east),
+    )
+    node._poll(stay=True)
+    liars, out = (Identity.generated(), {"north"}) if key == "one of the liar's" else (old, set())
+    budgets = {"east": Budget(100.0, 1e-3)}
+    second = amended(first, statements, Amendment(without_members=frozenset(out), budgets=budgets))
+    named = (replace(each, key=liars.public_key.hex()) if each.name == "east" else each for each in second.members)
+    second = replace(second, members=tuple(named))
+    forged = signed_by_all(second, {name: {**IDENTITIES, "east": liars}[name] for name in second.member_names})
+    second.save(path)
+    forged.save(path)
+    assert signature_status(second, forged).is_in_force
+    node._looked_at = node._weighed_at = float("-inf")
+    assert not node._poll(stay=True)
+    assert [text for text in told if "is not signed by this member" in text]
+    for in_place in (False, True):
+        if in_place:
+            second.save(east.agreement_path)
+            forged.save(east.agreement_path)
+            path.unlink()
+        with pytest.raises(AgreementError, match="is not signed by this member"):
+            adopt_by_hand(east)
+    assert east.account(first).terms.budget.epsilon == 10
+
+
+def test_a_version_that_was_signed_before_the_key_was_handed_over_is_taken(tmp_path: Path) -> None:
+    """By the state folder, which remembers what this member has signed."""
+    old, identity, east = IDENTITIES["east"], Identity.generated(), founded(tmp_path, SCALE)[0]
+    first, path = east.agreement(), proposal_path(east.agreement_path)
+    node_of(east, LocalHub())
+    second = amended(first, east.statements(), Amendment())
+    second.save(path)
+    signed_by_all(second, {name: IDENTITIES[name] for name in ("north", "west")}).save(path)
+    signed(replace(east, agreement_path=path), old)
+    statements = Statements.load(east.agreement_path)
+    replace(statements, rotations=(Rotation.made(old, identity),)).save(east.agreement_path)
+    assert adopt_by_hand(east) == second
+    assert signature_status(second, east.statements()).keys["east"] == identity.public_key
 
 
 def test_tell_a_running_node_nothing_new_or_nothing_that_can_be_read(tmp_path: Path) -> None:

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import html
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from sudare import Ledger, PrivateHistogram, PrivateMean, Release
 from sudare.dossier.account_report import report_values
-from sudare.errors import RelationMismatch
+from sudare.errors import DataError, InvalidParameter, RelationMismatch
 from sudare.frames.table_slices import Slice
 from sudare.perturbation import RecordPerturbation
 from sudare.privacy import source_identity
+from sudare.privacy.guarantee import Neighbours
+from sudare.requests.approved_request_job import run
 from sudare.requests.price import is_in_state
-from sudare.requests.request_actions import ask
+from sudare.requests.request_actions import ask, decide
 from sudare.requests.request_kinds import KINDS
 from sudare.requests.steward_settings import RequestSettings
 from sudare.requests.users import Role
-from sudare.schema import Schema
+from sudare.schema import Number, Schema
+from sudare.statistics import GroupedTable
 from sudare.web import passwords
+from sudare.web.fair_turns import FairTurns
 from sudare.web.sessions import GUESS_SECONDS, MOST_GUESSES, Sessions
 from sudare.web.settings import TableSettings
 from sudare.web.shared_server_state import MOST_PRICES
 from tests.ledgers import quick_folder
+from tests.release_kit import KEY, manifest_of, with_manifest
 from tests.requests.conftest import SCHEMA, house
 from tests.web.kit import Client, Clock, TestPage
 
@@ -160,6 +167,76 @@ def test_have_a_table_read_for_an_account_that_could_never_pay(
         ask(settings, "visits", kind, values, who="eve", purpose="a talk", dry_run=True)
 
 
+# To learn of a table by errors
+
+
+def rows_of_persons(folder: Path, further: int) -> None:
+    """Sixty persons with a row each, and so many further rows of the first."""
+    persons = [f"p{number}" for number in range(60)] + ["p0"] * further
+    ages = [30.0 + number for number in range(len(persons))]
+    pd.DataFrame({"pid": persons, "age": ages, "ward": "a"}).to_csv(folder / "visits.csv", index=False)
+
+
+@pytest.mark.parametrize("key", ["age", "ward", "pid", "nowhere"])
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_learn_whether_somebody_has_more_rows_than_are_kept(folder: Path, key: str, neighbours: Neighbours) -> None:
+    """Rows of persons are read again only where somebody has more: nothing that a request names may be refused as late as that."""
+    settings, told = house(folder), []
+    (folder / "visits.toml").write_text(PERSONS)
+    source = folder / "visits.csv"
+    rows_of_persons(folder, 1)
+    budget: dict[str, Any] = {
+        "epsilon": 2.0,
+        "delta": 1e-5,
+        "neighbours": neighbours,
+        "unit": "person",
+        "source": source,
+    }
+    Ledger(settings.ledger).account("visits", **budget)
+    tables = {"visits": TableSettings("visits", str(source), "visits", "visits")}
+    page = TestPage(folder, schemas=folder, signing_key=folder / "key.pem", tables=tables)
+    form = {"table": "visits", "kind": "table", "value-epsilon": "0.5", "value-delta": "1e-6", "act": "price"}
+    for further in (1, 39):
+        rows_of_persons(folder, further)
+        client = page.client("analyst", "eve")
+        answer = client.submit("/requests/new", {**form, "value-keys": key, "value-neighbours": neighbours})
+        told.append((answer.status_code, re.sub(r'name="form_token" value="[^"]+"', "", answer.text)))
+    assert told[0] == told[1]
+    assert told[0][0] == 400
+
+
+def test_learn_of_a_table_by_an_error_that_nobody_planned_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = house(folder)
+
+    def fails(*_: object) -> None:
+        raise KeyError("what depends on the table")
+
+    monkeypatch.setattr("sudare.privacy.private_estimator.PrivateEstimator.planned", fails)
+    with pytest.raises(DataError, match="does not fit its schema or these values"):
+        ask(settings, "visits", "mean", {"epsilon": ["0.5"]}, who="eve", purpose="a talk")
+    with pytest.raises(KeyError):
+        ask(settings, "visits", "mean", {"epsilon": ["0.5"]}, who="aiko", purpose="a talk", is_owner=True)
+
+
+def test_learn_from_the_ledger_what_is_wrong_with_a_table_that_may_change(folder: Path) -> None:
+    told = set()
+    for number, row in enumerate((",a", "30,nowhere", "thirty,a")):
+        place = folder / str(number)
+        place.mkdir()
+        settings = house(place)
+        growing = {"visits": dataclasses.replace(settings.tables["visits"], may_change=True)}
+        settings = dataclasses.replace(settings, tables=growing)
+        request = ask(settings, "visits", "histogram", {"epsilon": ["0.5"]}, who="eve", purpose="a talk")
+        decide(settings, request.identity, 1, "approved", who="mori", reason="fits")
+        with (place / "visits.csv").open("a") as table:
+            table.write(f"{row}\n")
+        ended = run(settings, request.identity)
+        assert ended.state == "failed"
+        last = Ledger(settings.ledger).account("visits").entries()[-1]
+        told.add((last.body["event"], last.body["purpose"]))
+    assert told == {("failed", "DataError")}
+
+
 # To guess more passwords
 
 
@@ -268,7 +345,75 @@ def test_a_name_in_an_address_is_answered_in_words(folder: Path, name: str) -> N
     assert tried > 10
 
 
-# To keep the page's processor busy
+def test_a_file_among_the_releases_that_cannot_be_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sends a file that the page stumbles over keeps nobody from the others."""
+    settings = house(folder)
+    account = Ledger(folder / "ledger.db").account("visits", epsilon=3.0)
+    mean = PrivateMean(epsilon=1.0, schema=Schema.load(folder / "visits.toml"), account=account)
+    page = TestPage(folder)
+    Release.of(mean.fit(folder / "visits.csv")).save(folder / "releases" / "ages.sudare", key=settings.key())
+
+    def fails(*_: object) -> None:
+        raise OverflowError
+
+    monkeypatch.setattr("sudare.web.release_display._numbers", fails)
+    client = page.client("viewer", "eve")
+    assert client.get("/").status_code == 200
+    assert "This release cannot be shown here." in client.get("/releases").text
+    assert client.get("/releases/ages.sudare/file").status_code == 404
+
+
+def test_numbers_that_no_float_holds(folder: Path) -> None:
+    """A range whose square is beyond all floats: refused before the charge, and in a file that somebody sends."""
+    settings = house(folder)
+    schema = Schema.load(folder / "visits.toml")
+    account = Ledger(folder / "ledger.db").account("visits", epsilon=3.0)
+    values: dict[str, Any] = {"epsilon": 1.0, "by": ["ward"], "variance_of": ["age"], "account": account}
+    model = GroupedTable(schema=schema, **values).fit(folder / "visits.csv")
+    Release.of(model).save(folder / "table.sudare", key=KEY)
+    manifest = manifest_of((folder / "table.sudare").read_bytes())
+    declared = next(facts for name, facts in manifest["parameters"]["columns"] if name == "age")
+    declared["high"] = 1e160
+    hostile = with_manifest((folder / "table.sudare").read_bytes(), manifest)
+    client = TestPage(folder).client("viewer", "eve")
+    sent = client.post("/verify", data={"form_token": client.form_token("/verify")}, files={"file": ("x", hostile)})
+    assert sent.status_code == 400
+    wide = Schema({**schema.columns, "age": Number(0, 1e160)})
+    with pytest.raises(InvalidParameter, match="beyond 2⁵⁰⁰"):
+        GroupedTable(schema=wide, **values).fit(folder / "visits.csv")
+    assert account.spent().epsilon == 1.0
+    assert settings.key() is not None
+
+
+# To keep the page's processor busy, or its memory full
+
+
+def test_send_many_large_files_at_once(folder: Path) -> None:
+    """Each is held in memory: of one user one at a time is read, however many connections there are, and few in all."""
+    page = TestPage(folder)
+    turns: list[str] = []
+
+    class Turns(FairTurns):
+        @contextlib.asynccontextmanager
+        async def turn(self, place: str) -> AsyncIterator[None]:
+            async with super().turn(place):
+                turns.append(place)
+                yield
+
+    page.services.receiving = Turns(1)
+    client = page.client("viewer", "eve")
+    token = {"form_token": client.form_token("/verify")}
+    assert client.post("/verify", data=token, files={"file": ("x", b"no release")}).status_code == 400
+    assert turns == ["eve"]
+    page.client("steward").submit("/schemas", {"name": "new"})
+    assert turns == ["eve"]
+
+
+def test_ask_for_one_price_of_thousands_of_candidates(folder: Path) -> None:
+    settings = house(folder)
+    values = {"epsilon": ["1"], "target": ["ward"], "regularization": [",".join(["0.1"] * 3000)]}
+    with pytest.raises(InvalidParameter, match="more than 100 values"):
+        ask(settings, "visits", "logistic", values, who="eve", purpose="a talk", dry_run=True)
 
 
 def test_ask_for_many_prices_at_once(folder: Path) -> None:

@@ -24,17 +24,32 @@ from sudare.consortium import (
     Member,
     MemberEntry,
     ModelsTask,
+    Revocation,
     ScalerTask,
     Statements,
     Task,
     permit,
 )
+from sudare.consortium.agreement.signed_statements import now
 from sudare.consortium.network.message_dispatch import Envelope
 from sudare.consortium.node import Node
 from sudare.consortium.node_control_files import ask_running_node, states_of
+from sudare.consortium.node_restart_on_change import NodeReload
+from sudare.consortium.tasks import task_activities
 from sudare.consortium.tasks.task_account import TaskAccount
 from sudare.consortium.tasks.task_activities import activity_of
-from sudare.errors import AgreementError, IdentityError, NotApproved, ReleaseUntrusted, SudareError
+from sudare.errors import (
+    AgreementError,
+    IdentityError,
+    KeyRevoked,
+    LedgerMissing,
+    LedgerRolledBack,
+    NotApproved,
+    ReleaseUntrusted,
+    SudareError,
+    TaskStopped,
+)
+from sudare.frames import read
 from sudare.privacy import Guarantee, Release
 from sudare.privacy.accounting import pure_cost
 from sudare.privacy.release_file import parsed, written
@@ -304,6 +319,70 @@ def test_have_a_task_paid_for_in_the_moment_of_its_denial(tmp_path: Path) -> Non
     with pytest.raises(NotApproved, match="not this month"):
         account.disclose("sums", "members", 3)
     assert [entry.kind for entry in account.entries()] == ["open"]
+
+
+@pytest.mark.parametrize("stage", ["waits for another", "reads its table"])
+@pytest.mark.parametrize("ended", ["cancelled", "revoked"])
+def test_have_a_task_paid_for_that_was_cancelled_or_whose_agreement_ended_while_it_was_prepared(
+    stage: str, ended: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker that prepares tasks comes to it later, or is in the middle of it: nothing is paid after the word of whoever ended it."""
+    member, gate, has_begun = clinic(tmp_path, MEAN), threading.Event(), threading.Event()
+    node = node_of(member, LocalHub())
+    node.reload = NodeReload(member, member.folder / "member.toml", lambda: member)
+
+    def slowly(*given: object, **named: object) -> object:
+        has_begun.set()
+        gate.wait(30.0)
+        return read(*given, **named)
+
+    monkeypatch.setattr(task_activities, "read", slowly)
+    if stage == "waits for another":
+        node._workers.submit(gate.wait, 30.0)
+    node.ask("ages")
+    node._poll(stay=True)
+    run = node.task_runs["ages"]
+    assert run.state == "preparing"
+    assert stage == "waits for another" or has_begun.wait(30.0)
+    if ended == "cancelled":
+        ask_running_node(member, "ages", cancel=True)
+    else:
+        gone = Revocation(IDENTITIES["west"].public_key.hex(), now(), "stolen").signed_by(IDENTITIES["west"])
+        replace(Statements.load(member.agreement_path), revocations=(gone,)).save(member.agreement_path)
+    node._looked_at = float("-inf")
+    node._poll(stay=True)
+    gate.set()
+    assert isinstance(run.prepared.exception(30.0), TaskStopped if ended == "cancelled" else KeyRevoked)
+    assert spent(member) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("put", ["an older one", "another one", "none"])
+def test_have_more_paid_than_there_is_by_putting_an_older_ledger_in_place_while_the_node_runs(
+    put: str, tmp_path: Path
+) -> None:
+    member = founded(tmp_path, RISK, MEAN)[0]
+    agreement, ledger = member.agreement(), tmp_path / "east" / "ledger.db"
+    member.account(agreement)
+    old = ledger.read_bytes()
+    member.account(agreement).charge(Guarantee(4.0), pure_cost(4.0), "an analysis")
+    node, permission = node_of(member, LocalHub()), permit(member, agreement, RISK)
+    for beside in ledger.parent.glob("ledger.db*"):
+        beside.unlink()
+    if put != "none":
+        if put == "an older one":
+            ledger.write_bytes(old)
+        account = TaskAccount(member.account(agreement), permission, "run", False)
+        with pytest.raises(LedgerRolledBack):
+            account.charge(Guarantee(1.0), pure_cost(1.0), "model")
+        with pytest.raises(LedgerRolledBack):
+            account.disclose("sums", "members", 3)
+    # The node ends, and does not keep the end of that ledger in the place of its own.
+    node.ask("ages")
+    with pytest.raises(LedgerMissing if put == "none" else LedgerRolledBack):
+        node._poll(stay=True)
+    with pytest.raises(LedgerMissing if put == "none" else LedgerRolledBack):
+        node_of(member, LocalHub())
+    assert put != "none" or not ledger.exists()
 
 
 def test_begin_a_task_again_that_its_member_has_cancelled(tmp_path: Path) -> None:

@@ -107,6 +107,17 @@ def test_study(sudare: Sudare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert written["tables"] == values["tables"]
 
 
+def test_headings_of_a_wide_table_are_whole_on_a_narrow_screen(
+    sudare: Sudare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headings = tuple(f"[{number}] aggregated predictions" for number in range(9))
+    wide = StudyResult([ResultTable("Wide", headings, [(0.5,) * 9], "")], [])
+    monkeypatch.setattr("sudare.papers.load_study", lambda name: Study("A", "paper 0", 3, lambda tell, given: wide))
+    told = sudare("study", "wide", "--output", tmp_path).stdout
+    assert "…" not in told
+    assert "[8]" in told
+
+
 def test_study_list(sudare: Sudare) -> None:
     assert "core" in sudare("study", "list").stdout
     assert "core" in sudare("study", "list", "--json").values["studies"]

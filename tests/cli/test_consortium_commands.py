@@ -27,8 +27,10 @@ from sudare.consortium import (
     permit,
     signature_status,
 )
+from sudare.consortium.agreement.amendments import Amendment, amended
 from sudare.consortium.agreement.consortium_setup_steps import NewMember, joined, signed
 from sudare.consortium.agreement.taken_versions import take_version
+from sudare.consortium.ledger_rollback import remember_head
 from sudare.errors import AgreementError, NotApproved
 from sudare.privacy import Guarantee
 from sudare.privacy.accounting import gaussian_cost, pure_cost
@@ -282,6 +284,23 @@ def test_from_nothing_to_in_force(consortium: Path, sudare: Sudare) -> None:
     assert (consortium / "north").stat().st_mode & 0o777 == 0o700
 
 
+def test_what_is_signed_is_what_was_checked_before_the_passphrase_was_asked_for(
+    consortium: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agreement, opened = Path("agreement.toml"), Member.identity
+
+    def slowly(member: Member, passphrase: bytes) -> Identity:
+        agreement.write_text(agreement.read_text().replace('name = "two-clinics"', 'name = "two-others"'))
+        return opened(member, passphrase)
+
+    statements = Path("agreement.statements").read_bytes()
+    monkeypatch.setattr(Member, "identity", slowly)
+    told = sudare("consortium", "sign", "--member", "east/member.toml")
+    assert told.exit_code == 91
+    assert "The agreement was changed meanwhile" in told.stderr
+    assert Path("agreement.statements").read_bytes() == statements
+
+
 def test_dry_runs_change_nothing(consortium: Path, sudare: Sudare) -> None:
     before = files(consortium)
     other = ("consortium", "new", "other.toml", *NEW[3:])
@@ -410,6 +429,23 @@ def test_changes_made_at_once_are_all_kept(consortium: Path) -> None:
 
 
 # The steward
+
+
+def test_status_says_what_keeps_a_node_from_starting(consortium: Path, sudare: Sudare) -> None:
+    """An earlier agreement was put back, and an older ledger: a node would end with 91 and 42."""
+    member, status = Member.load("east/member.toml"), ("status", "--member", "east/member.toml")
+    first, statements = member.agreement(), member.statements()
+    take_version(member, first)
+    ledger = member.account(first).ledger
+    remember_head(member, ledger)
+    assert sudare(*status, "--json").values["problems"] == []
+    second = amended(first, statements, Amendment())
+    (member.state_folder / "agreement.json").write_text(json.dumps({"version": 2, "digest": second.digest}))
+    (member.state_folder / "ledger.head").write_text(json.dumps({**vars(ledger.head()), "position": 9}))
+    shown = sudare(*status).stdout
+    assert "No node would start here: This is version 1 of the agreement; this member has taken version 2" in shown
+    assert "No node would start here: The ledger once confirmed entry 9" in shown
+    assert len(sudare(*status, "--json").values["problems"]) == 2
 
 
 def test_approve_deny_status(consortium: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:

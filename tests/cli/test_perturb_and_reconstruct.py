@@ -308,3 +308,21 @@ def test_names_with_blanks_leave_no_english_in_japanese(house: Path, sudare: Sud
     asked = ("people.parquet", "--schema", "people.toml", "--epsilon", 1, "--account", "people", "--dry-run")
     refused = sudare("fit", "table", *asked, "--by", "stay", "--lang", "ja")
     assert "スキーマにある列：'length of stay', '喫煙', 'own car'" in refused.stderr
+
+
+def test_several_releases_of_one_column_are_taken_together(town: Path, sudare: Sudare) -> None:
+    assert sudare(*BASE, "--epsilon", 4, *PAY).exit_code == 0
+    again = [*BASE, "--epsilon", 5, *PAY]
+    again[again.index("people.sudare")] = "again.sudare"
+    assert sudare(*again).exit_code == 0
+    files = ("people.sudare", "again.sudare")
+    found = sudare("reconstruct", *files, "--column", "town", "--plot", "town.svg", "--json").values
+    assert found["records"] == 6000
+    assert [release["file"] for release in found["releases"]] == list(files)
+    assert [release["statement"]["local"]["epsilon"] for release in found["releases"]] == [4, 5]
+    told = sudare("reconstruct", *files, "--column", "age", "--method", "smooth").stdout
+    assert all(f"{file}:" in told for file in files)
+    assert "no bands: several releases were taken together" in told
+    refused = sudare("reconstruct", *files, "--parquet", "rows.parquet")
+    assert refused.exit_code == 10
+    assert "--parquet writes the rows of one release, and 2 were given." in refused.stderr

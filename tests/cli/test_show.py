@@ -296,3 +296,12 @@ def test_quantiles_of_whole_columns_are_whole(house: Path, sudare: Sudare) -> No
         table = sudare("show", file, "--json", "--parquet", f"{base}.parquet").values["table"]
         assert all(type(number) is int for end in ("", "_low", "_high") for number in table[f"{base}{end}"])
     assert type(table["mean_teeth"][0]) is float
+
+
+def test_numbers_that_no_picture_holds_are_refused_in_words(house: Path, sudare: Sudare) -> None:
+    (house / "wide.toml").write_text('[columns.age]\nkind = "number"\nlow = 0\nhigh = 1.7e308\n')
+    words = ("table.parquet", "--schema", "wide.toml", "--epsilon", 0.1, "--account", "patients", "--key", "key.pem")
+    assert sudare("fit", "mean", *words, "-o", "wide.sudare").exit_code == 0
+    told = sudare("show", "wide.sudare", "--plot", "wide.png")
+    assert (told.exit_code, "A picture shows no numbers beyond 10¹⁰⁰." in told.stderr) == (10, True)
+    assert not (house / "wide.png").exists()

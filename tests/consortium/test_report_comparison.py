@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sudare.consortium import Agreement, Budget, LearningTask, Member, MemberEntry, ModelsTask
+from sudare.consortium.agreement.agreement import differences
 from sudare.consortium.agreement.amendments import Amendment, amended
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements, signature_status
@@ -127,7 +128,8 @@ def test_a_finished_task_without_sums_of_which_a_ledger_knows_nothing_is_found(t
     members = founded(tmp_path, MODELS, relay=Identity.generated() if may_leave else None)
     for member in members:
         member.account(member.agreement())
-    before = report_values(members[1])
+    earlier = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=1)
+    before = edited(report_values(members[1]), lambda values: values.update(made_at=earlier.isoformat()))
     hub = LocalHub()
     run_together([node_of(member, hub) for member in members], ["models"])
     east, north = (report_values(member) for member in members[:2])
@@ -215,11 +217,11 @@ def listing(values: Report, chain: list[tuple[Agreement, Statements]]) -> Report
     agreements = [
         {
             **agreement_values(version, signature_status(version, statements)),
-            "changed": [],
+            "changed": [] if before is None else list(differences(before[0], version)),
             "text": version.to_toml(),
             "statements": statements.to_toml(),
         }
-        for version, statements in chain
+        for before, (version, statements) in zip([None, *chain[:-1]], chain, strict=True)
     ]
     tasks = [
         {**agreed_values(version, task), "entries": [], "finished_at": None, "results": {}}

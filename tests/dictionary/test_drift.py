@@ -15,6 +15,7 @@ from sudare.dictionary.gaussian_families import DiagonalGaussian
 from sudare.errors import DataError, InvalidParameter
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth, dictionary_scores
 from sudare.privacy import Ledger
+from sudare.privacy.release_content import sealed
 from tests.dictionary.kit import FAMILIES, random_patterns
 
 BOUNDS = (-15.0, 20.0)
@@ -185,7 +186,7 @@ def test_a_refit_is_charged_again_and_rests_on_nothing_that_is_not_private(tmp_p
     model = PatternDictionary(3, bounds=BOUNDS, epsilon=2.0, account=account, private_iterations=2, hide="nothing")
     later = model.fit(tables).refitted(tables)
     assert later.guarantee_.valid
-    assert [entry.kind for entry in account.entries()] == ["open", "charge", "charge"]
+    assert [entry.kind for entry in account.entries()] == ["open", "charge", "result", "charge", "result"]
     with pytest.raises(DataError, match="columns"):
         later.refitted([table[:, :3] for table in tables])
 
@@ -195,7 +196,7 @@ def test_a_refit_is_charged_again_and_rests_on_nothing_that_is_not_private(tmp_p
     seeded = PatternDictionary(3, bounds=BOUNDS, epsilon=1.0, random_state=0, private_iterations=1, hide="nothing")
     with pytest.raises(InvalidParameter, match="without a valid guarantee"):
         seeded.fit(tables).set_params(random_state=None, account=account).refitted(tables)
-    assert len(list(account.entries())) == 3
+    assert len(list(account.entries())) == 5
 
 
 @pytest.mark.usefixtures("nothing_learnt_at_home")
@@ -210,13 +211,44 @@ def test_a_refit_is_paid_for_only_where_the_earlier_dictionary_was(tmp_path, cha
     for earlier, payer in ((free, account), (paid, other)):
         with pytest.raises(InvalidParameter, match="has no charge for this dictionary"):
             earlier.set_params(epsilon=0.5, account=payer).refitted(tables)
-    assert [entry.kind for entry in account.entries()] == ["open", "charge"]
+    assert [entry.kind for entry in account.entries()] == ["open", "charge", "result"]
     assert [entry.kind for entry in other.entries()] == ["open"]
 
     void = free.set_params(account=None).refitted(tables)
     assert not void.guarantee_.valid
     assert not void.refitted(tables).guarantee_.valid
     assert paid.set_params(account=None).refitted(tables).guarantee_.valid
+
+
+@pytest.mark.usefixtures("nothing_learnt_at_home")
+def test_a_private_refit_begins_from_what_was_charged_and_from_nothing_put_in_its_place(tmp_path, changed_truths):
+    """Exact patterns in a charged dictionary, and its guarantee, receipt and seal in an exact one."""
+    truth, _ = changed_truths
+    tables = truth.records(np.random.default_rng(0), 60)
+    account = Ledger(tmp_path / "ledger.db").account("plants", epsilon=9.0, delta=1e-5)
+    terms = {"bounds": BOUNDS, "hide": "nothing"}
+    exact = PatternDictionary(3, max_iter=5, search=False, **terms).fit(tables)
+
+    def paid():
+        return PatternDictionary(3, epsilon=1.0, account=account, private_iterations=1, **terms).fit(tables)
+
+    swapped, counted, moved = paid(), paid(), paid()
+    swapped.patterns_ = exact.patterns_
+    counted.dictionary_ = replace(counted.dictionary_, overall=exact.dictionary_.overall)
+    moved.patterns_["means"][0, 0] += 1e-9
+    for earlier in (swapped, counted, moved):
+        with pytest.raises(InvalidParameter, match="not as its training left it"):
+            earlier.refitted(tables)
+        with pytest.raises(InvalidParameter, match="not as its training left it"):
+            earlier.set_params(account=None).refitted(tables)
+    model = paid()
+    exact.set_params(epsilon=1.0, account=account)
+    exact.guarantee_, exact.receipt_ = model.guarantee_, model.receipt_
+    exact.seal_ = sealed(exact._content(), exact.guarantee_, exact.receipt_, None)
+    with pytest.raises(InvalidParameter, match="has no charge for this dictionary"):
+        exact.refitted(tables)
+    assert [entry.kind for entry in account.entries()] == ["open", *["charge", "result"] * 4]
+    assert model.refitted(tables).guarantee_.valid
 
 
 def test_divergences_are_those_of_normal_patterns():

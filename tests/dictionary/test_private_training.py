@@ -131,7 +131,7 @@ def test_the_whole_training_is_charged_once_and_before_any_noise(tmp_path, monke
     fitted = model.fit(tables)
     assert fitted.guarantee_.valid
     assert (fitted.guarantee_.epsilon, fitted.guarantee_.delta) == (2.0, 1e-6)
-    assert [entry.kind for entry in account.entries()] == ["open", "charge"]
+    assert [entry.kind for entry in account.entries()] == ["open", "charge", "result"]
     with pytest.raises(BudgetExceeded):
         model.fit(tables)
     assert not hasattr(model, "means_")

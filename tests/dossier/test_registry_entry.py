@@ -17,6 +17,7 @@ from sudare.dossier.release_product_kinds import PRODUCTS
 from sudare.dossier.statement import sections_of
 from sudare.errors import InvalidParameter
 from sudare.neural.network_estimator import FLOAT_NOISE
+from sudare.report.privacy_card import Signature
 from tests.dossier.made_up_facts import PROMISES, Promise, made_up_facts
 
 TODAY = datetime.date(2026, 11, 16)
@@ -47,6 +48,26 @@ def test_every_release_has_an_entry_that_the_registry_accepts(
     assert promise.word in said["implementation"]["justification"]
     assert said["administrative"]["status"] == "Draft"
     assert said["administrative"]["tier"] == 3
+
+
+def test_a_signature_that_nobody_checked_is_nobodys_attestation() -> None:
+    facts = made_up_facts("PrivateMean", PROMISES[0])
+    cases: list[tuple[Signature, str, str]] = [
+        ("trusted", "Authorized organizational attestation", "5647 5aa7"),
+        ("unchecked", "Other public source", "5647 5aa7, a key that was NOT CHECKED"),
+    ]
+    for signature, kind, note in cases:
+        entry = registry_entry(replace(facts, card=replace(facts.card, signature=signature)), FILLED, TODAY)
+        source = entry["deployment"]["administrative"]["evidence_sources"]["release_file"]
+        assert source["evidence_source_type"] == kind
+        assert source["misc"]["note"].endswith(note)
+        assert problems_of(entry, FILE_NAME) == []
+
+
+def test_the_justification_tells_the_exception_of_delta() -> None:
+    with_delta = next(each for each in PROMISES if each.delta > 0)
+    said = entry_of("PrivateMean", with_delta)["deployment"]["implementation"]["justification"]
+    assert "exception of probability" in said or "showing one whole row" in said
 
 
 KINDS = {

@@ -14,6 +14,7 @@ from sudare.audit import Audit, distinguish_gaussian
 from sudare.audit.canaries import canary_audit
 from sudare.neural import per_row_clipping as network
 from sudare.neural.seeded_randomness import RunSeed
+from sudare.neural.training_method_base import parameters_in
 from sudare.papers.p002_networks.canaries import CLIP, STRENGTH, Trial, canary_scores, planted
 from sudare.privacy.accounting import gaussian_epsilon
 from sudare.privacy.guarantee import Guarantee
@@ -39,7 +40,7 @@ def audit_of_sums(
         total = summed(state.parameters, held, wanted, kept, CLIP, trial.expected_rows)
         with jax.enable_x64(True):
             whole = network.mapped(lambda part: jnp.rint(part.astype(jnp.float64) / unit).astype(jnp.int64), total)
-            drawn = seed.noise(step, network.parameter_count(trial.sizes))
+            drawn = seed.noise(step, parameters_in(trial.sizes))
             state = jax.jit(network.with_noise)(state, whole, drawn, settings)
     moves = np.asarray(state.average[0][0] - start[0][0], dtype=np.float64)
     return canary_audit(canary_scores(moves, rows, start), rows.included, trial.claimed, confidence)

@@ -111,3 +111,11 @@ def test_several_classes_are_told_apart():
     X = random.uniform(0, 3, size=(3000, 2))
     model = PrivateAdditiveClassifier(2.0, 1e-6, bounds=(0, 3), classes=[0, 1, 2], random_state=0)
     assert model.fit(X, X[:, 0].astype(int)).score(X, X[:, 0].astype(int)) > 0.8
+
+
+@pytest.mark.parametrize("epsilon", [1e-200, 1e-300])
+def test_an_epsilon_that_is_almost_nothing_is_refused_in_words(epsilon: float) -> None:
+    schema = Schema({"age": Number(0, 110), "ill": Label(("no", "yes"))})
+    table = pd.DataFrame({"age": np.arange(200.0) % 110, "ill": ["no", "yes"] * 100})
+    with pytest.raises(InvalidParameter, match="too small"):
+        PrivateAdditiveClassifier(epsilon=epsilon, schema=schema).planned(table)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.neural import per_row_clipping as network
+from sudare.neural.training_method_base import parameters_in
 from sudare.privacy import discrete_gaussian
 from tests.neural.nets import (
     LOSSES,
@@ -195,7 +196,7 @@ def test_noise_is_as_wide_as_units_are_made_for():
 def test_networks_start_with_a_last_layer_of_zeros():
     normals = np.random.default_rng(0).normal(size=network.weight_count((5, 4, 3)))
     parameters = network.initial_parameters(normals, (5, 4, 3))
-    assert network.parameter_count((5, 4, 3)) == len(flat(parameters)) == 39
+    assert parameters_in((5, 4, 3)) == len(flat(parameters)) == 39
     assert network.weight_count((5, 4, 3)) == 32
     np.testing.assert_allclose(flat(parameters[:1])[:20], normals[:20] * math.sqrt(2 / 5), rtol=1e-6)
     assert not np.any(flat(parameters[-1:]))

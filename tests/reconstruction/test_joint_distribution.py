@@ -276,3 +276,11 @@ def test_what_cannot_be_is_refused():
         found.histogram([[0, 1]])
     with pytest.raises(InvalidParameter, match="no column 2"):
         found.marginal(2)
+
+
+@pytest.mark.parametrize("method", ["auto", "bayes", "mixture"])
+@pytest.mark.parametrize("atoms", ["nonsense", None, 3, [()]])
+def test_atoms_of_another_kind_are_refused_whatever_the_method(method: str, atoms: object) -> None:
+    perturbations = [LaplacePerturbation((0, 1), epsilon=5.0)] * 2
+    with pytest.raises(InvalidParameter, match="atoms must"):
+        JointReconstruction(perturbations, method, atoms=atoms).fit(np.zeros((20, 2)))

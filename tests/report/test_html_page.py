@@ -143,6 +143,17 @@ def page_of(titles: list[str]) -> Tags:
     return Tags(page_html(replace(PAGE, parts=[replace(PART, title=title, blocks=[]) for title in titles])))
 
 
+def test_numbers_and_headings_are_broken_in_no_line_and_digests_are() -> None:
+    """100000 in two lines reads as 10000; a digest would push the table off the page."""
+    page = page_html(replace(PAGE, parts=[replace(PART, blocks=[Table(("records",), [("100000",), ("ab" * 32,)])])]))
+    cells = [attributes.get("class") for tag, attributes in Tags(page).found if tag == "td"]
+    assert cells == ["short", None]
+    on_screen, on_paper = page.split("@media print")
+    assert "th, td.short { overflow-wrap: break-word; }" in on_screen
+    # Paper cannot be pushed aside.
+    assert "th, td.short { overflow-wrap: anywhere; }" in on_paper
+
+
 def test_a_long_page_begins_with_its_contents() -> None:
     tags = page_of(["Ten hospitals", "Five factories", "One census"])
     links = [str(values["href"]) for tag, values in tags.found if tag == "a"]

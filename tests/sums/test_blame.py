@@ -363,6 +363,19 @@ def test_members_with_different_histories_are_told_apart_and_nobody_is_named() -
     assert (found.liar, found.reason, found.among) == (None, "histories differ", CONTEXT.members)
 
 
+@pytest.mark.parametrize("places", [(0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_of_three_histories_whoever_is_in_two_is_named_once(places: tuple[int, ...]) -> None:
+    contexts = [context_of(iteration=1, history=bytes(31) + bytes([number])) for number in (1, 2, 3)]
+    statements = []
+    for number, context in enumerate(contexts):
+        signers = [(0, 1, 4)[number], *([LIAR] if number in places else [])]
+        statements += about(
+            context, *(statement_of(context, each, "keys", keys_content(each, context)) for each in signers)
+        )
+    found = [each for each in contradictions(statements) if each.reason == "two histories"]
+    assert [each.liar for each in found] == [f"m{LIAR}"]
+
+
 # Lies that cannot be attributed
 
 

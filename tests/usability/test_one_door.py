@@ -48,7 +48,7 @@ ORDINARY_RANDOM_ROOMS = ("sudare.privacy.ledger_storage", *NOISE_ROOMS)
 # The ledger; the one writer of files; and pages, pictures and answers, which are made of public numbers.
 WRITING_ROOMS = (
     # Opens files by flags, for reading.
-    "sudare.privacy.release",
+    "sudare.parsing",
     "sudare.privacy.ledger",
     "sudare.privacy.ledger_storage",
     # Rows that do not fit into memory, into a temporary file without a name.

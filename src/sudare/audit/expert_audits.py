@@ -30,7 +30,7 @@ class ConstantExpert:
     classes_: tuple[int, int] = (0, 1)
 
     def predict(self, rows: Any) -> NDArray[np.intp]:
-        """The same class for every row."""
+        """Returns one class for every row."""
         return np.full(len(rows), self.says)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -16,6 +18,7 @@ from sudare.cli.key_files import MemberFile
 from sudare.cli.language import Told, spoken, spoken_language
 from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left
 from sudare.consortium.sum_terms import schedule_lines, schedule_values, sums_lines, sums_values
+from sudare.errors import LedgerBusy, SudareError
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
@@ -111,6 +114,7 @@ def _status_values(own: Member) -> dict[str, Any]:
         "in_force": found.is_in_force,
         "unsigned": list(found.lacking),
         "revoked": list(found.revoked),
+        "problems": _problems(own),
         "node_running": present is not None,
         "present": present,
         "absent": None if present is None else [name for name in agreement.member_names if name not in present],
@@ -123,6 +127,26 @@ def _status_values(own: Member) -> dict[str, Any]:
         "shown": [known for each in agreement.tasks if (known := shown_totals(own, agreement, each.name)) is not None],
         "noisy": noisy,
     }
+
+
+def _problems(own: Member) -> list[str]:
+    """What keeps a node of this member from beginning: an agreement that is not the one that it has taken, an older ledger."""
+    from sudare.consortium.agreement.taken_versions import check_can_be_taken
+    from sudare.consortium.ledger_rollback import check_not_older
+
+    checks: tuple[Callable[[], None], ...] = (
+        partial(check_can_be_taken, own, own.agreement()),
+        partial(check_not_older, own),
+    )
+    problems = []
+    for check in checks:
+        try:
+            check()
+        except LedgerBusy:
+            raise
+        except SudareError as error:
+            problems.append(str(error))
+    return problems
 
 
 def _decided_schedules(own: Member) -> list[dict[str, Any]]:
@@ -148,6 +172,7 @@ def _status_texts(values: dict[str, Any], sums: list[str]) -> list[RenderableTyp
     force = "in force" if values["in_force"] else f"not in force: no signature that counts by {', '.join(lacking)}"
     return [
         f"{values['member']} in {values['agreement']} ({values['digest'][:12]}), {force}.",
+        *(escaped_for_terminal(f"No node would start here: {each}") for each in values["problems"]),
         table,
         *_node_lines(values),
         *(escaped_for_terminal(f"{each['task']} stopped: {each['error']}") for each in tasks if each["error"]),

@@ -42,7 +42,7 @@ Model = TypeVar("Model", bound=Any)
 
 
 class Signing(NamedTuple):
-    """Where a release goes, and the key it is signed with."""
+    """The path of a release, and the key it is signed with."""
 
     output: Path
     key: Ed25519PrivateKey
@@ -182,7 +182,7 @@ class ChargedOptions:
         return Payment(self.ledger, account, table, self.budget, self.budget_delta, self.composition, neighbours)
 
     def signing(self) -> Signing | None:
-        """Where the release goes, and its key; None in a dry run."""
+        """Returns the path of the release and its key; None in a dry run."""
         return None if self.dry_run else ready_to_sign(self.output, self.key)
 
 
@@ -252,7 +252,7 @@ def price_of_plan(plan: Plan[Any], account: Account | None, word: str = "") -> t
 
 
 def price_text(quote: Quote, account: str, word: str = "") -> str:
-    """The same in a sentence, with the word for its strength; where a charge would be refused for its δ alone, that is said."""
+    """Returns the price in a sentence, with the word for its strength; where a charge would be refused for its δ alone, that is said."""
     from sudare.report.number_formatting import left_text, spent_text
 
     asked, left = quote.asked, quote.left_before
@@ -295,7 +295,7 @@ def paid(model: Any) -> dict[str, Any]:
 
 
 def paid_lines(model: Any) -> list[str]:
-    """The same in sentences."""
+    """Returns what was paid in sentences."""
     from sudare.report.number_formatting import left_text
 
     account = model.account

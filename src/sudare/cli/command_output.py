@@ -129,7 +129,7 @@ def write_new_text(path: Path, text: str) -> None:
 
 
 def write_new_private(path: Path, content: bytes) -> None:
-    """The same for a file that only its owner may read, whole or not at all."""
+    """Writes a new file that only its owner may read, whole or not at all."""
     from sudare.files import write_new
 
     with _refusing_unwritable(path):

@@ -275,7 +275,7 @@ def sign(
         statements = with_statements_of(agreement, own.agreement_path, own.statements(), add or [])
     else:
         identity = own.identity(passphrase(passphrase_file, f"Passphrase of {own.key_path.name}"))
-        statements = signed(own, identity, add or [], instead=instead)
+        statements = signed(own, identity, add or [], instead=instead, shown=agreement)
     found = signature_status(agreement, statements)
     again = (
         []

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def table_place(table: str) -> str | Path:
-    """Where a table is: an address as text, anything else as a path."""
+    """Returns where a table is: an address as text, anything else as a path."""
     from sudare.frames.table_addresses import is_address
 
     return table if is_address(table) else Path(table)

@@ -88,7 +88,7 @@ def perturb(
 
 
 def rows_file(release: Path) -> Path:
-    """Where the rows of a release are that are more than it holds: beside it."""
+    """Returns the path of the rows that a release does not hold itself: beside it."""
     from sudare.perturbation.perturbed_table import ROWS_SUFFIX
 
     return release.with_suffix(ROWS_SUFFIX)

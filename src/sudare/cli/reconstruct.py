@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,11 +21,18 @@ if TYPE_CHECKING:
 ReleaseFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="A release of perturbed records, usually NAME.sudare.")
 ]
+ReleaseFiles = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE...",
+        help="A release of perturbed records, usually NAME.sudare; or several with the same column, which are then taken together.",
+    ),
+]
 
 
 @reported
 def reconstruct(
-    file: ReleaseFile,
+    files: ReleaseFiles,
     column: Annotated[
         str | None,
         typer.Option(
@@ -57,32 +65,47 @@ def reconstruct(
     trusted: TrustedKeys = None,
     as_json: AsJson = False,
 ) -> None:
-    """Reconstruct the distribution of one column, or write all perturbed rows as Parquet. The release alone is used, so it costs nothing."""
+    """Reconstruct the distribution of one column, or write all perturbed rows as Parquet. Releases alone are used, so it costs nothing."""
     check_picture(plot)
     if column is None and (parquet is None or plot is not None):
         raise InvalidParameter(
             "Which column is wanted was not said.", "Give --column NAME, or --parquet FILE for all rows."
         )
-    table, signature = perturbed_table(file, trusted)
+    if parquet is not None and len(files) > 1:
+        raise InvalidParameter(
+            f"--parquet writes the rows of one release, and {len(files)} were given.",
+            "Write those of one after the other.",
+        )
+    opened = [perturbed_table(file, trusted) for file in files]
+    tables = [table for table, _ in opened]
     values: dict[str, Any] = {}
     lines: list[str] = []
     if column is not None:
         with progress(as_json) as tell:
             tell(f"reconstructing {column}")
-            values, lines, panel = _distribution(table, column, method, bins)
+            values, lines, panel = _distribution(tables, column, method, bins)
         if plot is not None:
             draw(panel, file=plot)
     if parquet is not None:
-        table.to_parquet(parquet)
-        lines.append(f"Wrote {table.rows:,} perturbed rows to {parquet}.")
-    statement = table.statement()
+        tables[0].to_parquet(parquet)
+        lines.append(f"Wrote {tables[0].rows:,} perturbed rows to {parquet}.")
+    told = [
+        {"file": str(file), "signature": signature, "statement": table.statement().to_dict()}
+        for file, (table, signature) in zip(files, opened, strict=True)
+    ]
+    of_releases = told[0] if len(files) == 1 else {"releases": told}
     answer(
-        {"file": str(file), "signature": signature, "column": column, **values, "statement": statement.to_dict()},
+        {**of_releases, "column": column, **values},
         as_json,
         *lines,
-        *statement.lines,
-        *signature_lines(signature),
+        *(line for each in zip(files, opened, strict=True) for line in _release_lines(*each, several=len(files) > 1)),
     )
+
+
+def _release_lines(file: Path, opened: tuple[PerturbedTable, str], *, several: bool) -> list[str]:
+    """What a release promises, and whose it is; with its name where there are several."""
+    table, signature = opened
+    return [*([f"{file}:"] if several else []), *table.statement().lines, *signature_lines(signature)]
 
 
 def perturbed_table(file: Path, trusted: list[Path] | None) -> tuple[PerturbedTable, str]:
@@ -101,28 +124,31 @@ def perturbed_table(file: Path, trusted: list[Path] | None) -> tuple[PerturbedTa
 
 
 def _distribution(
-    table: PerturbedTable, column: str, method: str | None, bins: int | None
+    tables: Sequence[PerturbedTable], column: str, method: str | None, bins: int | None
 ) -> tuple[dict[str, Any], list[str], Any]:
     """Plain values, lines to print, and a panel to draw."""
     from sudare.perturbation.categorical import CategoryPerturbation
 
-    perturbation = table.perturbation(column)
-    if isinstance(perturbation, CategoryPerturbation):
-        return _of_categories(table, column, perturbation, method)
-    return _of_numbers(table, column, perturbation, method, bins)
+    perturbations = [table.perturbation(column) for table in tables]
+    if isinstance(perturbations[0], CategoryPerturbation):
+        return _of_categories(tables, column, perturbations, method)
+    return _of_numbers(tables, column, perturbations, method, bins)
 
 
 def _of_categories(
-    table: PerturbedTable, column: str, perturbation: Any, method: str | None
+    tables: Sequence[PerturbedTable], column: str, perturbations: Any, method: str | None
 ) -> tuple[dict[str, Any], list[str], Any]:
     from sudare.reconstruction import CategoricalReconstruction
     from sudare.report import compared_bars
     from sudare.schema.columns import level_text
 
     options: dict[str, Any] = {} if method is None else {"method": method}
-    found: CategoricalReconstruction = CategoricalReconstruction(perturbation, **options).fit(table.column(column))
+    columns = [table.column(column) for table in tables]
+    found: CategoricalReconstruction = CategoricalReconstruction(perturbations, **options).fit(columns)
     labels = [level_text(value) for value in found.values_]
-    ticked = perturbation.ticks(perturbation.unpacked(table.outputs(column))).mean(axis=0)
+    # Of several releases the picture has the answers of the first: those of different noise cannot be compared.
+    first = perturbations[0]
+    ticked = first.ticks(first.unpacked(tables[0].outputs(column))).mean(axis=0)
     panel = compared_bars(
         labels,
         (ticked / ticked.sum()).tolist(),
@@ -135,7 +161,7 @@ def _of_categories(
 
 
 def _of_numbers(
-    table: PerturbedTable, column: str, perturbation: Any, method: Any, bins: int | None
+    tables: Sequence[PerturbedTable], column: str, perturbations: Any, method: Any, bins: int | None
 ) -> tuple[dict[str, Any], list[str], Any]:
     import numpy as np
 
@@ -144,13 +170,13 @@ def _of_numbers(
     from sudare.reconstruction.round_bin_edges import round_edges
 
     options: dict[str, Any] = {} if method is None else {"method": method}
-    perturbed = table.column(column)
-    found = Reconstruction(perturbation, **options).fit(perturbed).distribution_
-    low, high = perturbation.bounds
+    columns = [table.column(column) for table in tables]
+    found = Reconstruction(perturbations, **options).fit(columns).distribution_
+    low, high = perturbations[0].bounds
     edges = np.array(round_edges(low, high)) if bins is None else np.linspace(low, high, bins + 1)
     band = found.band(edges)
     shares = found.histogram(edges).tolist()
-    panel = histogram_panel(found, edges, perturbed=perturbed, x_label=column)
+    panel = histogram_panel(found, edges, perturbed=columns[0], x_label=column)
     values = {
         "edges": edges.tolist(),
         "probabilities": shares,
@@ -164,7 +190,7 @@ def _of_numbers(
         "quartiles": found.quantile([0.25, 0.5, 0.75]).tolist(),
         "atoms": found.atoms,
         "methods": dict(found.method_weights),
-        "records": table.rows,
+        "records": found.records,
     }
     return values, _number_lines(values), panel
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # So many rows of a picture can be read.
 _MOST_DRAWN: Final = 60
+_LARGEST_DRAWN: Final = 1e100
 
 
 @reported
@@ -159,6 +160,8 @@ def _drawn(drawn: list[MeasuredRows], file: Path, title: str) -> bytes:
             f"There are {rows} numbers, and a picture shows {_MOST_DRAWN} at most.",
             "Choose fewer with --by, or use --csv.",
         )
+    if any(abs(value) > _LARGEST_DRAWN for each in drawn for value in (*each.values, *each.lows, *each.highs)):
+        raise InvalidParameter("A picture shows no numbers beyond 10¹⁰⁰.", "Leave --plot out, or use --csv.")
     panels = [
         interval_rows(
             each.labels, each.values, each.lows, each.highs, x_label=each.axis, are_dates=each.are_dates,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from sudare.cli.command_output import AsJson, answer, progress, reported
@@ -60,7 +60,9 @@ def study(
 def _shown(table: ResultTable) -> Table:
     from sudare.papers.study import cell_text
 
-    shown = Table(*table.columns, title=table.title, title_justify="left", box=None, pad_edge=False)
+    # No word of a heading is cut off, however narrow the screen is.
+    columns = [Column(Text(heading), overflow="fold") for heading in table.columns]
+    shown = Table(*columns, title=table.title, title_justify="left", box=None, pad_edge=False)
     for row in table.rows:
         shown.add_row(*(Text(cell_text(cell)) for cell in row))
     return shown

@@ -45,7 +45,7 @@ _SETTLED_SECONDS: Final = 5.0
 
 
 def relay_task_folder(state_folder: Path, agreement: Agreement, task: str) -> Path:
-    """Where a relay keeps what it must not forget of a task's sums, and its transcripts."""
+    """Returns the folder in which a relay keeps what it must not forget of a task's sums, and its transcripts."""
     return state_folder / "tasks" / agreement.digest[:16] / task
 
 

@@ -35,7 +35,7 @@ class HealthEndpoint:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port at which it listens."""
         return int(self._server.server_address[1])
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The ledger's last point, remembered outside of it: an older copy put back is noticed when the node starts.
+"""The ledger's last point, remembered outside of it: an older copy put back is noticed when the node starts, and before anything is paid from it.
 
 The file is what `sudare budget head` writes, so that `sudare budget restore --head` takes it.
 """
@@ -13,7 +13,7 @@ from sudare.consortium.agreement.document_fields import hexadecimal, parsed_json
 from sudare.consortium.agreement.member_settings import Member
 from sudare.files import PRIVATE_MODE, make_private_folder, read_text, write_atomically
 from sudare.privacy.ledger import Ledger
-from sudare.privacy.ledger_chain import Head
+from sudare.privacy.ledger_chain import Head, verify_contains
 
 HEAD_FILE: Final = "ledger.head"
 
@@ -27,16 +27,31 @@ def checked_ledger(member: Member) -> Ledger:
     return ledger
 
 
+def check_not_older(member: Member) -> None:
+    """Raise LedgerRolledBack where the ledger that stands there now lacks the point remembered, and LedgerMissing where it is gone."""
+    known = remembered_head(member)
+    if known is not None:
+        _check_has(member.ledger(create=False), known)
+
+
 def remember_head(member: Member, ledger: Ledger) -> None:
-    """Keep the ledger's last point. To be called after every charge and disclosure."""
+    """Keep the ledger's last point. To be called after every charge and disclosure. Raise LedgerRolledBack where it lacks the one that was kept before."""
+    known = remembered_head(member)
+    if known is not None:
+        _check_has(ledger, known)
     make_private_folder(member.state_folder)
-    write_atomically(_file(member), json.dumps(vars(ledger.head())).encode(), PRIVATE_MODE)
+    write_atomically(_file(member.state_folder), json.dumps(vars(ledger.head())).encode(), PRIVATE_MODE)
 
 
 def remembered_head(member: Member) -> Head | None:
     """The last point that was kept, if there is one."""
-    path = _file(member)
-    return parsed_head(read_text(path, "The ledger's head")) if path.exists() else None
+    return next(iter(heads_in(member.state_folder)), None)
+
+
+def heads_in(state_folder: Path) -> list[Head]:
+    """The points of the ledger that a state folder remembers: one, or none."""
+    path = _file(state_folder)
+    return [parsed_head(read_text(path, "The ledger's head"))] if path.exists() else []
 
 
 def parsed_head(text: str) -> Head:
@@ -45,5 +60,9 @@ def parsed_head(text: str) -> Head:
     return parsed_json(text, "The file of the ledger's head").built(Head, readers)
 
 
-def _file(member: Member) -> Path:
-    return member.state_folder / HEAD_FILE
+def _check_has(ledger: Ledger, known: Head) -> None:
+    verify_contains(ledger.identity, list(ledger.entries()), [known])
+
+
+def _file(state_folder: Path) -> Path:
+    return state_folder / HEAD_FILE

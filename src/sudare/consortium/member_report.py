@@ -28,7 +28,7 @@ from sudare.consortium.agreement.signed_statements import (
     now,
     signature_status,
 )
-from sudare.consortium.agreement.taken_versions import restored_history, versions_up_to
+from sudare.consortium.agreement.taken_versions import restored_history, taken_version, versions_up_to
 from sudare.consortium.tasks.definitions import Task
 from sudare.consortium.tasks.results_folder import agreement_of
 from sudare.consortium.tasks.task_account import mark_of
@@ -54,7 +54,7 @@ def report_values(own: Member, *, with_decisions: bool = True) -> dict[str, Any]
     from: a member may have named another one for other records.
     """
     ledger = own.ledger(create=False)
-    head, entries, agreement = ledger.verify([]), list(ledger.entries()), own.agreement()
+    head, entries, agreement = ledger.verify([]), list(ledger.entries()), _present_version(own)
     restored_history(own, agreement)
     listed = versions_up_to(own, agreement)
     tasks = [
@@ -84,6 +84,12 @@ def report_values(own: Member, *, with_decisions: bool = True) -> dict[str, Any]
             account.name: account_values(account.state()) for account in ledger.accounts() if account.name in paying
         },
     }
+
+
+def _present_version(own: Member) -> Agreement:
+    """The version of the agreement that is present at a member: the one that it has taken last, where an earlier one was put in the agreement's place."""
+    placed, taken = own.agreement(), taken_version(own)
+    return placed if taken is None or placed.version >= taken.version else taken
 
 
 def agreement_values(agreement: Agreement, status: SignatureStatus) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -210,10 +210,17 @@ class Node:
         keys = self._sum_keys, self._pinned_keys, self._keys.for_sums
         return TaskEnvironment(self._member_of_tasks, self.agreement, self.identity, *keys, self.dispatcher.session)
 
-    def _prepared(self, task: Task) -> Activity:
+    def _prepared(self, task: Task, check_wanted: Callable[[], None] = lambda: None) -> Activity:
         from sudare.consortium.tasks.task_activities import activity_of
 
-        return activity_of(task, self._environment)
+        return activity_of(task, replace(self._environment, check_wanted=check_wanted))
+
+    def _check_wanted(self, run: TaskRun) -> None:
+        """Raise where nothing is to be paid for a run any more: it was cancelled while it was prepared, or a key was revoked."""
+        if self._revocation is not None:
+            raise self._revocation
+        if run.state in OVER or run.ended_by == "cancel":
+            raise _cancelled(run.task.name)
 
     def _results_of(self, task: Task, activity: Activity) -> list[Path]:
         from sudare.consortium.tasks.task_results import write_results
@@ -330,7 +337,7 @@ class Node:
             # Getting ready takes seconds: all do it at once, and not each when the one before has something to say.
             self.dispatcher.ask(task.name, self._other_names)
         run.state = "preparing"
-        run.prepared = self._workers.submit(self._prepared, task)
+        run.prepared = self._workers.submit(self._prepared, task, partial(self._check_wanted, run))
 
     def _handle_not_approved(self, run: TaskRun, error: NotApproved) -> None:
         from sudare.consortium.agreement.approvals import Approvals

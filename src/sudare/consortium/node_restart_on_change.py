@@ -26,6 +26,7 @@ from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.agreement.signed_statements import keys_in_force, signature_status, statements_path
 from sudare.consortium.agreement.taken_versions import (
     check_can_be_taken,
+    check_is_signed_here,
     has_left,
     known_of,
     take_version,
@@ -134,12 +135,13 @@ def _is_early(agreement: Agreement, task: str, today: datetime.date) -> bool:
 
 
 def check_names(following: Agreement, member: Member) -> None:
-    """Raise AgreementError where a version does not name this member."""
+    """Raise AgreementError where a version does not name this member, or was signed in its name by somebody else."""
     if member.name not in following.member_names:
         raise AgreementError(
             f"Version {following.version} of the agreement is signed by {', '.join(following.member_names)}, and '{member.name}' is no member of it.",
             f"It is not taken here. Ask the others by telephone: where you left, stop this node; else they signed without you, and tasks of version {following.version - 1} need all of them.",
         )
+    check_is_signed_here(member, following)
 
 
 def _found_digest(member: Member, agreement: Agreement) -> str:

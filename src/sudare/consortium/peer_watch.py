@@ -76,7 +76,8 @@ class PeerWatch:
         session = self.dispatcher.session
         found = dict.fromkeys(session.other_versions().values(), "")
         found |= {_doubled_text(name): name for name in session.doubled()}
-        found |= {_doubled_here_text(): session.name} if session.reporters_of_our_double() else {}
+        reporters = session.reporters_of_our_double()
+        found |= {_doubled_here_text(", ".join(sorted(reporters))): session.name} if reporters else {}
         for text in found.keys() - self._told:
             self._told.add(text)
             if found[text]:
@@ -88,5 +89,5 @@ def _doubled_text(name: str) -> str:
     return f"words of two nodes come with the key of '{name}', and this one hears the newer: ask '{name}' whether it runs two, and let it stop one. After a restart a relay may pass on old words of the node that ended; if neither is so, somebody else has its key (sudare key revoke)"
 
 
-def _doubled_here_text() -> str:
-    return "another node speaks with this member's key, and others hear that one: stop one of the two; if the other is not yours, somebody else has the key (sudare key revoke)"
+def _doubled_here_text(reporters: str) -> str:
+    return f"another node speaks with this member's key, and others hear that one, by the word of {reporters}: stop one of the two; if you run one only, ask them by telephone: they lie, or somebody else has the key (sudare key revoke)"

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from sudare.consortium.agreement.agreement import Agreement
+from sudare.consortium.agreement.agreement import Agreement, differences
 from sudare.consortium.agreement.approvals import parsed_event
 from sudare.consortium.agreement.signed_statements import Statements, signature_status
 from sudare.consortium.member_report import FORMAT, SignedReport, agreed_values, agreement_values, signer_problem
@@ -29,6 +29,8 @@ _WITH_TEXTS: Final = 2
 _LARGEST_POSITION: Final = 2**53
 # A member's clock may be wrong by a day, and may have been set right since.
 _WRONG_CLOCK: Final = datetime.timedelta(days=2)
+# What all members hold alike of a task with sums.
+_NAMES_OF_SUMS: Final = frozenset({"release", "patterns"})
 _UNREADABLE: Final = (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, LookupError)
 _Values = Mapping[str, Any]
 
@@ -185,18 +187,41 @@ def _about_own_entries(one: _Read) -> Iterator[Finding]:
     for each in values["tasks"]:
         agreement, _ = one.versions.get(each["agreement"], (None, None))
         task = next((task for task in agreement.tasks if task.name == each["task"]), None) if agreement else None
-        if agreement is None or task is None:
-            continue
-        kind = "disclosure" if isinstance(task, DictionaryTask) and not task.is_private else "charge"
-        if any(entry["kind"] != kind for entry in each["entries"]):
-            yield Finding(
-                "entry", f"{task.name}: it is entered as a {kind}, and the report of {who} has another entry", (who,)
-            )
-        charges = [entry["guarantee"] for entry in each["entries"] if entry["kind"] == "charge"]
-        if kind == "charge" and not all(_is_agreed(task, agreement, guarantee) for guarantee in charges):
-            yield Finding(
-                "cost", f"{task.name}: the report of {who} has a charge for another guarantee than was agreed", (who,)
-            )
+        if agreement is not None and task is not None:
+            yield from _about_own_task(one, agreement, task, each)
+
+
+def _about_own_task(one: _Read, agreement: Agreement, task: Task, told: _Values) -> Iterator[Finding]:
+    """Entries and results of a task that are not what its agreement has."""
+    who, entries = one.member, told["entries"]
+    exact_sums = task if isinstance(task, DictionaryTask) and not task.is_private else None
+    kind = "charge" if exact_sums is None else "disclosure"
+    if any(entry["kind"] != kind for entry in entries):
+        yield Finding(
+            "entry", f"{task.name}: it is entered as a {kind}, and the report of {who} has another entry", (who,)
+        )
+    numbers = None if exact_sums is None else exact_sums.most_numbers
+    if any(entry["kind"] == kind and entry["exact_numbers"] != numbers for entry in entries):
+        yield Finding(
+            "entry", f"{task.name}: the report of {who} has another number of exact totals than was agreed", (who,)
+        )
+    if one.values["format"] >= FORMAT:
+        yield from _about_own_end(who, task, told)
+    charges = [entry["guarantee"] for entry in entries if entry["kind"] == "charge"]
+    if kind == "charge" and not all(_is_agreed(task, agreement, guarantee) for guarantee in charges):
+        yield Finding(
+            "cost", f"{task.name}: the report of {who} has a charge for another guarantee than was agreed", (who,)
+        )
+
+
+def _about_own_end(who: str, task: Task, told: _Values) -> Iterator[Finding]:
+    """An end of a task that nothing was entered for, and results of sums under other names than sudare gives them."""
+    if _is_finished(told) and not told["entries"]:
+        yield Finding("entry", f"{task.name}: the report of {who} has its end, and no entry of it", (who,))
+    names = set(told["results"])
+    has_end = told["finished_at"] is not None
+    if task.has_sums and (not names <= _NAMES_OF_SUMS or ("release" in names) != has_end):
+        yield Finding("forged", f"{task.name}: the report of {who} leaves out or renames a result", (who,))
 
 
 def _is_agreed(task: Task, agreement: Agreement, guarantee: _Values) -> bool:
@@ -234,6 +259,10 @@ def _about_texts(one: _Read) -> Iterator[Finding]:
             )
         if before is not None and (agreement.previous, agreement.version) != (before.digest, before.version + 1):
             yield Finding("forged", f"in the report of {who}, {what} does not follow the version before it", (who,))
+        elif list(each["changed"]) != ([] if before is None else list(differences(before, agreement))):
+            yield Finding(
+                "forged", f"what the report of {who} says was changed in {what} is not what its text says", (who,)
+            )
         before = agreement
     if len(one.versions) < len(values["agreements"]):
         yield Finding("forged", f"the report of {who} gives one text for several versions of the agreement", (who,))
@@ -310,23 +339,53 @@ def _about_omissions(one: _Read, other: _Read) -> Iterator[Finding]:
     tasks = {(each["agreement"], each["task"]) for each in values["tasks"]}
     digests = {each["digest"] for each in values["agreements"]}
     # What is later than all that it lists it may not have known yet.
-    latest = max((each["version"] for each in values["agreements"]), default=0)
-    keys = {one.report.public_key, *(each["keys"].get(who) for each in values["agreements"])}
-    for agreement, statements in other.versions.values():
-        status = signature_status(agreement, statements)
-        key = status.keys.get(who)
-        is_theirs = status.is_in_force and who in status.signed and key is not None and key.hex() in keys
-        if agreement.digest not in digests and is_theirs and agreement.version < latest:
+    latest = _last_version(values)
+    for agreement in _signed_and_left_out(one, other):
+        if agreement.version < latest:
             yield Finding(
                 "agreement",
                 f"{who} signed version {agreement.version} of {agreement.name} with all others, by its signature in the report of {other.member}, and its own report leaves it out",
                 (who, other.member),
             )
+        elif agreement.version > latest > 0:
+            yield from _about_ended_under(agreement, one, other)
+    for agreement, _ in other.versions.values():
         for task in agreement.tasks if agreement.digest in digests else ():
             if (agreement.digest, task.name) not in tasks:
                 yield Finding(
                     "task", f"{task.name}: the agreement has it, and the report of {who} leaves it out", (who,)
                 )
+
+
+def _last_version(values: _Values) -> int:
+    """The highest number of a version that a report lists; 0 where it lists none."""
+    return max((int(each["version"]) for each in values["agreements"]), default=0)
+
+
+def _signed_and_left_out(one: _Read, other: _Read) -> Iterator[Agreement]:
+    """Versions in another's report that came into force with the signature of one's own key, and that one's own report does not list."""
+    values, who = one.values, one.member
+    digests = {each["digest"] for each in values["agreements"]}
+    keys = {one.report.public_key, *(each["keys"].get(who) for each in values["agreements"])}
+    for agreement, statements in other.versions.values():
+        status = signature_status(agreement, statements)
+        key = status.keys.get(who)
+        is_theirs = status.is_in_force and who in status.signed and key is not None and key.hex() in keys
+        if agreement.digest not in digests and is_theirs:
+            yield agreement
+
+
+def _about_ended_under(agreement: Agreement, one: _Read, other: _Read) -> Iterator[Finding]:
+    """Tasks of a version that one report does not list, and that another reports as finished with all members before that report was made."""
+    must_stay = agreement.threshold == len(agreement.members)
+    for task in other.values["tasks"]:
+        is_with_all = task["agreement"] == agreement.digest and (must_stay or not task["has_sums"])
+        if is_with_all and _is_finished(task) and not _is_before_end(one.values, task, other.values):
+            yield Finding(
+                "entry",
+                f"{task['task']}: {other.member} reports that it was finished with all members under version {agreement.version} of {agreement.name}, and the report of {one.member} leaves that version out",
+                (other.member, one.member),
+            )
 
 
 def _about_agreements(one: _Read, other: _Read) -> Iterator[Finding]:
@@ -482,6 +541,13 @@ def _lacking_signatures(one: _Read) -> Iterator[str]:
             yield f"version {version.version} of {version.name} in the report of {one.member} has no signature that counts by {', '.join(lacking)}"
 
 
+def _not_yet_listed(one: _Read, other: _Read) -> Iterator[str]:
+    latest = _last_version(one.values)
+    for version in _signed_and_left_out(one, other):
+        if version.version > latest > 0:
+            yield f"the report of {one.member} does not list version {version.version} of {version.name} yet, which it has signed with all others; ask for a later one"
+
+
 def _open_questions(one: _Read, other: _Read) -> Iterator[str]:
     """What a report does not settle: what it was too early for, an earlier key, a budget above the agreed one."""
     who, values = one.member, one.values
@@ -490,6 +556,7 @@ def _open_questions(one: _Read, other: _Read) -> Iterator[str]:
         task = theirs.get((ours["agreement"], ours["task"]))
         if task is not None and _is_unpaid(task, ours) and _is_before_end(values, task, other.values):
             yield f"{ours['task']}: by its date the report of {who} was made before the end of this task; ask for a later one"
+    yield from _not_yet_listed(one, other)
     if _ends_before(values, other.values):
         yield f"the versions of the agreement in the report of {who} end before those in the report of {other.member} begin, so that nothing of the two could be compared"
     agreement = one.latest

@@ -66,16 +66,11 @@ def schedule_values(agreement: Agreement) -> list[dict[str, object]]:
 
     Where what one run charges cannot be planned, as the agreement has it.
     """
-    from sudare.consortium.tasks.task_costs import USUAL_ROWS, planned_for_new_member
-    from sudare.errors import SudareError
+    from sudare.consortium.tasks.task_costs import run_cost
 
     found: list[dict[str, object]] = []
     for each in agreement.schedules:
-        task = agreement.task(each.task)
-        try:
-            epsilon, delta = planned_for_new_member(task, agreement, USUAL_ROWS)
-        except SudareError:
-            epsilon, delta = task.cost
+        epsilon, delta = run_cost(agreement, each)
         a_year = each.runs_in_a_year()
         cost = {
             "year_epsilon": epsilon * a_year,

@@ -36,11 +36,12 @@ from sudare.frames.sources import steadied
 from sudare.parameter_checks import Numbers
 from sudare.privacy.declared_columns import promise
 from sudare.privacy.guarantee import DEFAULT_DELTA, Guarantee, checked_delta, checked_epsilon
-from sudare.privacy.ledger import Account
+from sudare.privacy.ledger import Account, Result
 from sudare.privacy.ledger_chain import Receipt
-from sudare.privacy.noise import NoiseSource, row_secret
+from sudare.privacy.noise import row_secret
 from sudare.privacy.private_estimator import cloned_beside_cluster
-from sudare.privacy.release import pass_through
+from sudare.privacy.release import Passage, enter_shown, pass_through
+from sudare.privacy.release_content import Content, sealed
 from sudare.privacy.source_identity import given_source, together
 from sudare.schema import Schema
 from sudare.sums.in_process import Hide
@@ -145,6 +146,7 @@ class PatternDictionary(BaseEstimator):
         later._fitted(X, initial)
         if self.epsilon is not None and not (self.guarantee_.valid and self.receipt_ is not None):
             later.guarantee_ = replace(later.guarantee_, valid=False)
+            later.seal_ = sealed(later._content(), later.guarantee_, later.receipt_, None)
         return later
 
     def __sklearn_clone__(self) -> Self:
@@ -160,8 +162,16 @@ class PatternDictionary(BaseEstimator):
                 "A dictionary without a valid guarantee cannot begin a private training: its patterns would be shown.",
                 "Fit a first dictionary with epsilon, or refit without it.",
             )
+        content = self._content()
+        seal = sealed(content, self.guarantee_, self.receipt_, None)
+        if seal != getattr(self, "seal_", None):
+            raise InvalidParameter(
+                "This dictionary is not as its training left it: its patterns would be shown, and nothing is promised for them.",
+                "Fit it again, and begin from it as it is.",
+            )
         if self.account is not None and (
-            self.receipt_ is None or self.account.ledger.promised(self.receipt_) != self.guarantee_
+            self.receipt_ is None
+            or self.account.ledger.result_of(self.receipt_) != Result(type(self).__name__, content.digest(), seal)
         ):
             raise InvalidParameter(
                 "The account's ledger has no charge for this dictionary, from which the later one would begin: its patterns would be shown "
@@ -188,16 +198,23 @@ class PatternDictionary(BaseEstimator):
         add_up = adder(len(members), self.hide)
         if self.epsilon is None:
             self.guarantee_ = Guarantee.none(f"the {len(members)} members")
-            training = simulated(trained(terms), members, add_up)
-        else:
-            private, noise = self._enter(terms, X, members)
-            training = simulated(trained(private), members, add_up, noise)
-        self._take(training, layout, members)
+            self._take(simulated(trained(terms), members, add_up), layout, members)
+            return self
+        private, passage = self._enter(terms, X, members)
+        self._take(simulated(trained(private), members, add_up, passage.noise), layout, members)
+        self.seal_ = enter_shown(type(self).__name__, self._content(), passage, self.account)
         return self
+
+    def _content(self) -> Content:
+        """What a later training would begin from."""
+        overall = self.dictionary_.overall
+        opening = {"counts": self.dictionary_.counts, "mean": overall.mean, "covariance": overall.covariance}
+        tensors = {f"pattern {name}": array for name, array in self.patterns_.arrays.items()} | opening
+        return Content({"columns": list(self.columns_), "rows": int(overall.rows)}, tensors, dict.fromkeys(tensors))
 
     def _enter(
         self, terms: Terms, tables: Sequence[object], members: Sequence[Records]
-    ) -> tuple[PrivateTerms, NoiseSource]:
+    ) -> tuple[PrivateTerms, Passage]:
         """Through the door: all noise of the training is planned and charged for before any of it is drawn."""
         if self.schema is None and self.bounds is None:
             raise InvalidParameter(
@@ -222,7 +239,7 @@ class PatternDictionary(BaseEstimator):
             self.account, self.random_state, guarantee, plan.cost, what=type(self).__name__, source=source
         )
         self.guarantee_, self.receipt_ = passage.guarantee, passage.receipt
-        return private, passage.noise
+        return private, passage
 
     def training(self, source: object, members: int) -> tuple[Terms, Records]:
         """What one real member of a consortium trains by: the terms that all share, and its own records.

@@ -124,7 +124,7 @@ class Family(ABC):
 
     @abstractmethod
     def statistic_limits(self, overall: Overall) -> Floats:
-        """For each entry of T, a bound on |Σ r·T(x)| over all records."""
+        """Returns for each entry of T a bound on |Σ r·T(x)| over all records."""
 
     @abstractmethod
     def whole(self, overall: Overall) -> Floats:
@@ -163,7 +163,7 @@ class Family(ABC):
         """Two patterns in the place of one, apart along a direction in standard units; None is the family's own choice."""
 
     def natural(self, patterns: Patterns, frame: Frame) -> Patterns:
-        """The same patterns in the units of the columns; by default the frame's coordinates have these."""
+        """Returns the patterns in the units of the columns; by default the frame's coordinates have these."""
         return patterns
 
     def framed(self, patterns: Patterns, frame: Frame) -> Patterns:

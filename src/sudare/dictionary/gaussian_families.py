@@ -56,7 +56,7 @@ class _Gaussian(Family):
 
     @property
     def precision(self) -> type[np.float64] | type[np.float32]:
-        """Of the work on a record; sums are in float64 either way."""
+        """Precision of the work on a record; sums are in float64 either way."""
         return np.float64 if self.dtype == "float64" else np.float32
 
     @property
@@ -234,7 +234,7 @@ class SparseGaussian(_Gaussian):
         return replace(self, supports=supports)
 
     def for_patterns(self, chosen: NDArray[np.intp]) -> Self:
-        """With the supports of those patterns."""
+        """Returns the family with the supports of those patterns."""
         return self if self.supports is None else self.with_supports(tuple(self.supports[k] for k in chosen))
 
 
@@ -249,7 +249,7 @@ class DiagonalGaussian(_Gaussian):
         return np.hstack([Z, Z**2])
 
     def statistic_limits(self, overall: Overall) -> Floats:
-        """As for sparse patterns: N for sums and for squares."""
+        """Returns bounds on the statistics, as for sparse patterns: N for sums and for squares."""
         return np.full(2 * len(overall.mean), float(overall.rows))
 
     def whole(self, overall: Overall) -> Floats:

@@ -194,7 +194,7 @@ def move_on_face(
 def newton_target(
     covariance: Floats, penalty: Floats, precision: Floats, inverse: Floats, accuracy: float, slow: float
 ) -> Floats:
-    """Where the quadratic model at Λ with the penalty has its minimum over the free pairs.
+    """Returns where the quadratic model at Λ with the penalty has its minimum over the free pairs.
 
     Sweeps of coordinate descent find which entries are zero and the signs of the others. When a sweep gains more than
     `slow` times what the last one did, there is much left, and the others are solved for together. `accuracy` compares
@@ -235,7 +235,7 @@ class Room(NamedTuple):
 def swept_model(
     covariance: Floats, penalty: Floats, precision: Floats, inverse: Floats, room: Room
 ) -> tuple[Pairs, Model, float]:
-    """Where sweeps of coordinate descent over the free pairs lead, and twice what they gain; room.product ← DW.
+    """Returns where sweeps of coordinate descent over the free pairs lead, and twice what they gain; room.product ← DW.
 
     The pairs are those with an X that is not zero, or was not.
     """
@@ -305,7 +305,7 @@ def settled_target(
     farthest: float,
     tolerance: float,
 ) -> tuple[Floats, float, float]:
-    """Where the model of third order at Λ with the penalty has its minimum, and the duality gaps to expect here and there.
+    """Returns where the model of third order at Λ with the penalty has its minimum, and the duality gaps to expect here and there.
 
     Sweeps settle the signs; then all entries that are not zero are solved for together. Those that would change their
     sign after all become zero, and sweeps have another look. If more than `farthest` is expected here, nothing is solved.

@@ -67,7 +67,7 @@ class Point:
 
 
 def newton_solution(S: Floats, penalties: Floats, tol: float, start: Start | None) -> tuple[Point, float, int]:
-    """Where Newton steps lead, the duality gap, which says how far from the solution that is, and how many there were."""
+    """Returns the point that Newton steps lead to, its duality gap, which bounds how far from the solution it is, and the number of steps."""
     from sudare.dictionary.graphical_lasso_newton_kernels import newton_target
 
     point, steps = _begun(S, penalties, tol, start)

@@ -55,7 +55,7 @@ class Prior:
 
 
 def robust_deviations(Z: Floats, least: float = 1e-3) -> Floats:
-    """Of every column: from the median absolute deviation, or where most records agree the standard deviation, or `least`."""
+    """Returns for every column a deviation from the median absolute deviation, or where most records agree the standard deviation, or `least`."""
     by_median = _MAD_TO_DEVIATION * np.median(np.abs(Z - np.median(Z, axis=0)), axis=0)
     found = np.where(by_median > least, by_median, Z.std(axis=0))
     return np.asarray(np.maximum(found, least))
@@ -69,7 +69,7 @@ def fitted_mixture(
     tails: tuple[float, ...] = NO_TAILS,
     beside: Mixture | None = None,
 ) -> Mixture:
-    """So many patterns of the family fitted to records, beside patterns that stay as they are, which come first in the answer."""
+    """Returns `count` patterns of the family fitted to records, beside patterns that stay as they are, which come first in the answer."""
     (found, _) = deque(iterations(family, Z, count, prior, tails, beside), maxlen=1).pop()
     return found
 

@@ -54,7 +54,7 @@ class MemberModel:
         return trailing_means(self._scores(self._matrix(X)), self.window)
 
     def smoothed(self, window: int) -> MemberModel:
-        """The same model for records in the order of time: faults that last stand out from what is strange once. Not calibrated."""
+        """Returns the model for records in the order of time: faults that last stand out from what is strange once. Not calibrated."""
         WINDOWS.check("window", window)
         return replace(self, window=int(window), calibration=None)
 
@@ -78,7 +78,7 @@ class MemberModel:
         return np.asarray(self.score_samples(X) > self.threshold(false_alarm_rate))
 
     def calibrated(self, X: object) -> MemberModel:
-        """The same model with a threshold from records that were not used in training and are as usual (split conformal).
+        """Returns the model with a threshold from records that were not used in training and are as usual (split conformal).
 
         A new usual record is then above it with probability at most the rate, whatever the model is worth. With a window that is so for
         a whole window of new records: it is compared with windows of these that do not overlap.
@@ -126,7 +126,7 @@ class MemberModel:
 
     @property
     def partial_correlations(self) -> Floats:
-        """Of every pattern, patterns × columns × columns (1.62): which columns depend on each other directly."""
+        """Partial correlations of every pattern, patterns × columns × columns (1.62): which columns depend on each other directly."""
         if not isinstance(self.family, SparseGaussian):
             raise InvalidParameter(
                 f"{self.family.name} patterns have independent columns.", "Use family='sparse_gaussian'."
@@ -147,7 +147,7 @@ class MemberModel:
 
 
 def trailing_means(scores: Floats, window: int) -> Floats:
-    """Of the last `window` scores up to each; of the first ones, of as many as there are."""
+    """Returns for each score the mean of the last `window` scores up to it; for the first ones, of as many as there are."""
     if window == 1:
         return scores
     padded = np.concatenate([np.zeros(window - 1), scores])

@@ -90,7 +90,7 @@ class NoisyGaussians(NoisyPatterns):
         return -count * float(np.linalg.slogdet(self.covariances[k])[1]) + classification_likelihood_term(count)
 
     def diagonal(self) -> Self:
-        """The same with independent columns."""
+        """Returns the patterns with independent columns."""
         return type(self)(self.counts, self.means, self.covariances * np.eye(self.means.shape[1]), self.noise)
 
 

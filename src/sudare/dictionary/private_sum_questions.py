@@ -117,7 +117,7 @@ class NoisyMoments(NoisyQuestion):
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """For every pattern the intervals that relative statistics are clipped to, patterns × statistics; statistics relative to `references`.
+    """Intervals for every pattern that relative statistics are clipped to, patterns × statistics; statistics relative to `references`.
 
     `longest` is what the clipped ones are divided by, together.
     """

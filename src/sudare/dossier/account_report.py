@@ -116,7 +116,7 @@ def release_part(release: Release, signature: Signature, language: Language = "e
 def report_values(
     account: Account | None, head: Head | None, releases: Sequence[tuple[Release, Signature]]
 ) -> dict[str, Any]:
-    """The same as plain values."""
+    """Returns the report as plain values."""
     about = None
     if account is not None and head is not None:
         spent, left = account.spent(), account.remaining()

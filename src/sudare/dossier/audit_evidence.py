@@ -55,7 +55,7 @@ def audit_results() -> dict[str, Any]:
 
 
 def measured_texts(name: str) -> tuple[str, str]:
-    """Of one audit: the law's ε over the claim at each ε, or 'not known', and the ε that samples showed from below at each ε."""
+    """Returns texts about one audit: the law's ε over the claim at each ε, or 'not known', and the ε that samples showed from below at each ε."""
     comparisons = audit_results()[name]["comparisons"]
     laws = [each["computed"] for each in comparisons]
     shares = (

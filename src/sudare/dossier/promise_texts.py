@@ -180,7 +180,7 @@ def _how_strong(facts: Facts) -> Text:
 
 
 def linking_text(facts: Facts) -> Text:
-    """Of perturbed rows: what shuffling adds. Empty for everything else."""
+    """Returns what shuffling adds, for perturbed rows; an empty text for everything else."""
     linking = facts.linking
     if linking is None:
         return Text("", "")
@@ -205,7 +205,7 @@ def data_in_english(facts: Facts) -> str:
 
 
 def data_in_japanese(facts: Facts) -> str:
-    """The same in Japanese."""
+    """Returns in Japanese what the release is computed from."""
     return (
         "レコード一件につき一行があり、各値には確率的な変更が施されています。"
         if facts.kind == "perturbed"

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Self
 
+from sudare.dossier.promise_texts import strength_text
 from sudare.dossier.registry_fields import CURATOR_TYPES, SECTORS, tier_of
 from sudare.dossier.statement import contents_text, declared_text, row_number_text, sections_of
 from sudare.dossier.statement_facts import Facts
@@ -166,7 +167,7 @@ def _implementation(facts: Facts, said: Mapping[str, str]) -> dict[str, Any]:
         "mechanisms": f"{said['algorithms and correctness']} Made with {', '.join(f'{name} {version}' for name, version in sorted(card.versions.items()))}. {_noise_text(facts)}",
         "composition": "Charges add up in a hash-chained ledger and are entered before noise is drawn (proofs/accounting.md of sudare).",
         "post_processing": "Everything in the file that is not noisy itself is computed from noisy numbers, private choices and public facts.",
-        "justification": f"On the public scale of sudare this is {facts.strength.word}: {facts.strength.reason}. Why it is acceptable is for the curator to say.",
+        "justification": f"On the public scale of sudare this is {strength_text(facts).en}. Why it is acceptable is for the curator to say.",
         "utility": said["utility and bias"],
         "additional_information": f"Signed release, SHA-256 {card.digest}; receipt of entry {card.entry} in ledger {card.ledger}.",
     }
@@ -181,13 +182,17 @@ def _noise_text(facts: Facts) -> str:
 
 def _administrative(facts: Facts, publication: Publication) -> dict[str, Any]:
     card = facts.card
+    is_trusted = card.signature == "trusted"
     return {
         "evidence_sources": {
             "release_file": {
-                "evidence_source_type": "Authorized organizational attestation",
+                # Whose word it is nobody knows before the key was checked.
+                "evidence_source_type": "Authorized organizational attestation"
+                if is_trusted
+                else "Other public source",
                 "misc": {
                     "title": f"Signed release of {facts.learner} with proof, audit and receipt",
-                    "note": f"SHA-256 {card.digest}, signed by {card.signed_by}",
+                    "note": f"SHA-256 {card.digest}, signed by {card.signed_by}{'' if is_trusted else ', a key that was NOT CHECKED'}",
                 },
             }
         },

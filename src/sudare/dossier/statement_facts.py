@@ -16,7 +16,6 @@ from sudare.report.privacy_card import (
     Strength,
     card_strength,
     columns_text,
-    strength_of,
     sureness,
     towards_text,
 )
@@ -25,7 +24,7 @@ from sudare.safe_text import quoted
 
 @dataclass(frozen=True)
 class Linking:
-    """Of perturbed rows: how well a row can be linked to somebody, and what shuffling makes of the local promise."""
+    """Facts about perturbed rows: how well a row can be linked to somebody, and what shuffling makes of the local promise."""
 
     k: float | None
     shuffled: bool
@@ -72,13 +71,6 @@ class Facts:
     def strength(self) -> Strength:
         """The word of the public scale."""
         return card_strength(self.card)
-
-    @property
-    def strength_of_shuffled_rows(self) -> Strength | None:
-        """The word for what shuffling adds, towards whoever does not see the order in which rows came."""
-        if self.linking is None or self.linking.central_epsilon is None:
-            return None
-        return strength_of(self.linking.central_epsilon, self.linking.central_delta, rows=self.card.rows)
 
     @property
     def epsilon(self) -> str:

@@ -166,7 +166,7 @@ class ExpertSet:
         np.put_along_axis(scores, chosen, 0.5, axis=2)
 
     def by_class(self, block: Floats) -> Floats:
-        """The same numbers as rows × experts × outputs."""
+        """Returns the numbers as rows × experts × outputs."""
         return block.reshape(len(block), len(self), self.outputs)
 
     def _unscorable(self, rows: Any, asked: Combine, largest: float) -> list[int]:

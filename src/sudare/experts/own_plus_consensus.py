@@ -27,7 +27,7 @@ MOST_DOUBT: Final = 1e9
 
 @dataclass(frozen=True)
 class Consensus:
-    """For each receiver the direction the messages agree on (of length one, or zero), and the doubt κ about it."""
+    """The direction that messages agree on (of length one, or zero) for each receiver, and the doubt κ about it."""
 
     directions: Floats
     doubts: Floats
@@ -41,7 +41,7 @@ def consensus_of(messages: Floats) -> Consensus:
 
 
 def consensus_without_each(messages: Floats) -> Consensus:
-    """For each sender the consensus of all the others (senders × coefficients)."""
+    """Returns for each sender the consensus of all the others (senders × coefficients)."""
     count = len(messages) - 1
     means = (messages.sum(axis=0) - messages) / count
     squares = (messages**2).sum(axis=1)

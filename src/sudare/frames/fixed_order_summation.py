@@ -35,7 +35,7 @@ def nodes_of(parts: Iterable[Sum], first: int = 0) -> list[Node[Sum]]:
 
 
 def merged(nodes: Iterable[Node[Sum]]) -> list[Node[Sum]]:
-    """The same blocks in as few nodes as possible; the nodes come in the order of their blocks."""
+    """Returns the blocks in as few nodes as possible; the nodes come in the order of their blocks."""
     found: list[Node[Sum]] = []
     for node in nodes:
         whole = node

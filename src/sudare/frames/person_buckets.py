@@ -176,7 +176,7 @@ def first_bits(words: Words, buckets: int) -> NDArray[np.int64]:
 
 
 def begins_group(ordered: Words) -> NDArray[np.bool_]:
-    """Where a row differs from the one before it."""
+    """Returns the positions of rows that differ from the one before."""
     first = np.ones(len(ordered), np.bool_)
     first[1:] = ordered[1:, 0] != ordered[:-1, 0]
     for word in range(1, ordered.shape[1]):

@@ -129,12 +129,12 @@ def arrow_batches(
 
 
 def named_types(types: pa.Schema) -> pa.Schema:
-    """The same types under the names that columns have here."""
+    """Returns the types under the names that columns have here."""
     return pa.schema(list(zip(unique_names(types.names), types.types, strict=True)))
 
 
 def quietly(tables: Iterator[Table], explain: Callable[[Exception], SudareError]) -> Iterator[Table]:
-    """The same tables; an error of a library on the way is replaced by ours."""
+    """Yields the tables; an error of a library on the way is replaced by ours."""
     while True:
         try:
             table = next(tables)

@@ -132,7 +132,7 @@ def _kept_rows(
 
 
 def placed(rows: Rows, cluster: Any) -> Rows:
-    """The same rows, kept by the workers of a cluster where there is one."""
+    """Returns the rows, kept by the workers of a cluster where there is one."""
     if cluster is None:
         return rows
     return sent(cluster, rows.blocks(TREE_BLOCK_ROWS), rows, rows.tally)

@@ -99,7 +99,7 @@ def added(tally: Counts | None, other: Counts) -> Counts:
 
 
 def fixed_blocks(parts: Iterable[Arrays], rows: int) -> Iterator[Arrays]:
-    """The same rows in blocks of exactly `rows`, but for the last; without copying where a part holds a whole block."""
+    """Yields the rows in blocks of exactly `rows`, but for the last; without copying where a part holds a whole block."""
     waiting: list[Arrays] = []
     count, width = 0, None
     for part in parts:
@@ -122,7 +122,7 @@ def fixed_blocks(parts: Iterable[Arrays], rows: int) -> Iterator[Arrays]:
 
 
 def with_beside(blocks: Iterable[Arrays], beside: NDArray[Any] | None, start: int = 0) -> Iterator[Arrays]:
-    """The same blocks; after the arrays of each comes the part of `beside` that belongs to its rows, counted from `start`."""
+    """Yields the blocks; after the arrays of each comes the part of `beside` that belongs to its rows, counted from `start`."""
     for block in blocks:
         yield block if beside is None else (*block, beside[start : start + len(block[0])])
         start += len(block[0])

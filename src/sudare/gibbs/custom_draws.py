@@ -194,7 +194,7 @@ class CustomDraws:
         return Cost(exact(self.epsilon), exact(self.delta), mu, Fraction(rounded_up(distance)))
 
     def wasserstein_distance(self, slope: Floats) -> float:
-        """Of Langevin's last point from the posterior, at most; zero for other samplers. `slope` is the gradient of the summed loss at zero.
+        """Returns a bound on the distance of Langevin's last point from the posterior; zero for other samplers. `slope` is the gradient of the summed loss at zero.
 
         Infinite where that is longer than n·L: gradients that only differ by 2L at most may be of any length, and the mode anywhere.
         """

@@ -137,7 +137,7 @@ def isotropic_envelope(potential: Potential) -> IsotropicEnvelope:
 
 
 def envelope_at(potential: Potential, centre: Floats, tilt: float) -> IsotropicEnvelope:
-    """The same around any point near that mode."""
+    """Returns an envelope around any point near the mode."""
     known = potential.curvature
     slope = potential.gradient(centre) + tilt * centre
     left = float(np.linalg.norm(slope)) * (1 + 1e-6) + potential.rounding

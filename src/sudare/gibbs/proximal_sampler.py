@@ -102,7 +102,7 @@ class ProximalPlan:
 
     @cached_property
     def steps(self) -> int:
-        """So many that √(KL₀/2)·(1 + mη)^{−K} is at most half of the distance."""
+        """The number K of steps for which √(KL₀/2)·(1 + mη)^{−K} is at most half of the distance."""
         start = math.sqrt(max(self.first_divergence, 1e-300) / 2)
         return max(1, math.ceil(math.log(2 * start / self.distance) / self._rate + 1e-6))
 

@@ -82,7 +82,7 @@ class SmoothProximalPlan:
 
     @cached_property
     def steps(self) -> int:
-        """So many that √(KL₀/2)·(1 + κη)^{−K} is at most the distance."""
+        """The number K of steps for which √(KL₀/2)·(1 + κη)^{−K} is at most the distance."""
         start = math.sqrt(self.first_divergence / 2)
         return max(1, math.ceil(math.log(start / self.distance) / self._rate + 1e-6))
 

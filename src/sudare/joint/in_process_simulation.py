@@ -241,7 +241,7 @@ def masked_adder(terms: Terms, threshold: int) -> AddUp:
 
 
 def plain_adder(threshold: int) -> AddUp:
-    """The same totals without masks: for simulations, where one process sees everything anyway."""
+    """Returns totals without masks: for simulations, where one process sees everything anyway."""
 
     def add_up(words: Mapping[int, Words], leaving: frozenset[int]) -> tuple[Words, Present]:
         present = tuple(sorted(set(words) - leaving))

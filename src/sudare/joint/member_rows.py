@@ -37,7 +37,7 @@ class Reading(Protocol):
         """The matrix of a part of the table, checked."""
 
     def finished(self, matrix: Floats) -> Floats:
-        """The same rows within their bounds."""
+        """Returns the rows within their bounds."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ModelReading:
     def of_arrays(
         cls, features: int, norm_bound: float, classes: Sequence[Any], *, fit_intercept: bool
     ) -> ModelReading:
-        """For arrays whose rows have a norm of at most `norm_bound` by public knowledge."""
+        """Returns a reading of arrays whose rows have a norm of at most `norm_bound` by public knowledge."""
         _check_two_classes(classes)
         bias = bias_beside(norm_bound) if fit_intercept else 0.0
         return cls(features, float(norm_bound), bias, classes=(classes[0], classes[1]))
@@ -68,7 +68,7 @@ class ModelReading:
     def of_schema(
         cls, schema: Schema, encoding: Encoding = "centred", *, fit_intercept: bool, norm_bound: float | None = None
     ) -> ModelReading:
-        """For tables with declared columns; rows are shortened to `norm_bound` where that is less than the schema's."""
+        """Returns a reading of tables with declared columns; rows are shortened to `norm_bound` where that is less than the schema's."""
         if schema.label is None:
             raise SchemaError("The schema declares no label to learn.", "Declare one.")
         _check_two_classes(schema.classes)
@@ -154,13 +154,13 @@ class MomentReading:
         return encode(self.numbers, part, "scaled").matrix
 
     def finished(self, matrix: Floats) -> Floats:
-        """As they are: within their bounds already."""
+        """Returns the rows as they are: within their bounds already."""
         return matrix
 
 
 @dataclass(frozen=True)
 class BinReading:
-    """Of every row its bin in each declared column, and last its targets of −1 or +1: one for two classes, else one a class.
+    """Reads for every row its bin in each declared column, and last its targets of −1 or +1: one for two classes, else one a class.
 
     `schema` is the declared one, whose digest members compare; `columns` are its features with the bins that shapes have.
     """
@@ -182,7 +182,7 @@ class BinReading:
         return np.column_stack([one_positions(self.columns, part).astype(np.float64), targets])
 
     def finished(self, matrix: Floats) -> Floats:
-        """As they are: a bin has no bounds to keep."""
+        """Returns the rows as they are: a bin has no bounds to keep."""
         return matrix
 
 

@@ -42,7 +42,7 @@ class NetworkReading:
         return np.column_stack([encode(self.features, part, self.encoding).matrix, targets])
 
     def finished(self, matrix: Floats) -> Floats:
-        """As they are: gradients are bounded, whatever the rows."""
+        """Returns the rows as they are: gradients are bounded, whatever the rows."""
         return matrix
 
 

@@ -113,7 +113,7 @@ class NetworkGradientSum(NoisySum):
     plan: SharedDpSgd
 
     def block_sums(self, block: Floats) -> Integers:
-        """Of every row its gradient, shortened to the clip, in whole units modulo 2⁶⁴; some rows at a time."""
+        """Returns the sum over rows of gradients, each shortened to the clip, in whole units modulo 2⁶⁴; some rows at a time."""
         import jax
         import jax.numpy as jnp
 
@@ -146,7 +146,7 @@ def _parts(block: Singles, outputs: int) -> Iterator[tuple[Singles, Singles, Sin
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """Where a training is after so many steps: all that later steps depend on. `words` holds it in 3 P + 1 numbers for P parameters."""
+    """The state of a training after some steps: all that later steps depend on. `words` holds it in 3 P + 1 numbers for P parameters."""
 
     step: int
     place: Floats
@@ -155,7 +155,7 @@ class Progress:
 
     @property
     def words(self) -> Words:
-        """The same, to be kept."""
+        """Returns the state as words, to be kept."""
         numbers = np.concatenate([self.place, self.velocity, self.average]).view(np.uint64)
         return np.concatenate([np.array([self.step], dtype=np.uint64), numbers])
 

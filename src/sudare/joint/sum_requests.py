@@ -109,7 +109,7 @@ class GradientSum(NoisySum):
     grid: float
 
     def block_sums(self, block: Floats) -> Integers:
-        """Of every row the gradient divided by the clip, no longer than one, truncated to the grid."""
+        """Returns the sum over rows of gradients divided by the clip, each no longer than one and truncated to the grid."""
         total = np.zeros(self.size, dtype=np.int64)
         for start in range(0, len(block), _ROWS_AT_ONCE):
             part = block[start : start + _ROWS_AT_ONCE]
@@ -139,7 +139,7 @@ class BinCount(NoisySum):
     grid: float
 
     def block_sums(self, block: Floats) -> Integers:
-        """Of every row one in each of its bins, in steps."""
+        """Returns the number of rows in each bin, in steps."""
         positions = block[:, : -self.outputs].astype(np.int64)
         return np.bincount(positions.ravel(), minlength=self.size) * round(1 / self.grid)
 
@@ -157,7 +157,7 @@ class WeightedSlopeSum(NoisySum):
     grid: float
 
     def block_sums(self, block: Floats) -> Integers:
-        """Of every row slopes times weights, shortened to the clip, truncated to whole steps."""
+        """Returns the sum over rows of slopes times weights, each shortened to the clip and truncated to whole steps."""
         outputs = len(self.shapes)
         positions, targets = block[:, :-outputs].astype(np.uint32), block[:, -outputs:]
         slope_grid = self.clip * WEIGHT_STEPS * self.grid
@@ -172,7 +172,7 @@ class CentreSum(NoisySum):
     grid: float
 
     def block_sums(self, block: Floats) -> Integers:
-        """Of every row a vector of length at most one, truncated to the grid."""
+        """Returns the sum over rows of vectors, each of length at most one and truncated to the grid."""
         return _unit_sums((2 * block - 1) / math.sqrt(self.size), self.grid)
 
 
@@ -186,7 +186,7 @@ class SpreadSum(NoisySum):
     grid: float
 
     def block_sums(self, block: Floats) -> Integers:
-        """Of every row a vector of length at most one, truncated to the grid."""
+        """Returns the sum over rows of vectors, each of length at most one and truncated to the grid."""
         offsets = (2 * block - 1 - self.centre) / self.reach
         return _unit_sums(np.hstack([offsets, self.weight * offsets**2]), self.grid)
 

@@ -268,7 +268,7 @@ class BoostingState:
 
     @property
     def ahead(self) -> Floats:
-        """Where the next sum is wanted (Nesterov)."""
+        """Returns the point at which the next sum is wanted (Nesterov)."""
         momentum = self._recipe.momentum
         shapes = self._shapes + momentum * self._shape_velocity
         return shapes + (self._constant + momentum * self._constant_velocity) / self._facts.columns

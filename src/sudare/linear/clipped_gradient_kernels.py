@@ -51,7 +51,7 @@ def add_clipped(
 def add_clipped_at(
     total: Floats, positions: Positions, slopes: Floats, row_grid: float, slope_grid: float, clip: float
 ) -> None:
-    """The same for rows that have ones at these positions and are zero elsewhere."""
+    """Add Σ slope·row for rows that have ones at these positions and are zero elsewhere, as `add_clipped` does."""
     one = np.trunc(1.0 / row_grid)
     square = positions.shape[1] * one * one
     for row in range(len(positions)):
@@ -66,7 +66,7 @@ def add_clipped_at(
 def add_weighted_at(
     total: Floats, positions: Positions, slopes: Floats, weights: Floats, slope_grid: float, clip: float
 ) -> None:
-    """The same for rows with a public whole number in place of each one; the clip is that of slope times whole numbers."""
+    """Add Σ slope·row for rows with a public whole number in place of each one, as `add_clipped_at` does; the clip is that of slope times whole numbers."""
     for row in range(len(positions)):
         square = 0.0
         for column in range(positions.shape[1]):

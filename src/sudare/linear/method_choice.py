@@ -152,7 +152,9 @@ def _expected_squares(facts: Facts, epsilon: float, delta: float) -> float:
     if delta > 0:
         return facts.width * _coordinate_noise(moved * facts.norm_bound, epsilon, delta, facts.width) ** 2
     bounds = facts.width, facts.norm_bound, facts.sum_bound, facts.entry_bounds
-    return expected_squares(quietest_norm(*bounds), *bounds) * (moved / epsilon) ** 2
+    scale = moved / epsilon
+    # Infinite where ε is tiny, and no error.
+    return expected_squares(quietest_norm(*bounds), *bounds) * (scale * scale)
 
 
 def _coordinate_noise(sensitivity: float, epsilon: float, delta: float, width: int) -> float:

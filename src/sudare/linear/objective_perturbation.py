@@ -164,7 +164,7 @@ class ObjectivePerturbation(LinearMechanism):
 
     @cached_property
     def solver_steps(self) -> int:
-        """So many accelerated steps come within γ/ρ of the minimiser, whatever the rows."""
+        """The number of accelerated steps that come within γ/ρ of the minimiser, whatever the rows."""
         return self.worst_case.steps(self.tolerance)
 
     @cached_property

@@ -68,7 +68,7 @@ NUMBERS: Final = Recipe(shares=(0.7, 0.05, 0.12), enough=(300.0, 300.0, 600.0), 
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Where scores lie, by released numbers: one centre and one scale an output."""
+    """The place of scores by released numbers: one centre and one scale an output."""
 
     centre: Floats
     scale: Floats
@@ -105,7 +105,7 @@ def association_values(t: Floats, targets: Floats) -> Floats:
 
 
 def narrower(whole: Spread, means: Floats, deviation: float, recipe: Recipe) -> Spread:
-    """Where scores lie within `whole`, from noisy means of `spread_values` whose noise has this standard deviation."""
+    """Returns where scores lie within `whole`, from noisy means of `spread_values` whose noise has this standard deviation."""
     centre = np.clip(means[:-1], -1.0, 1.0)
     variance = (means[-1] + 1) / 2 - np.mean(centre**2)
     doubt = recipe.doubt * deviation * (0.5 + 2 * np.mean(np.abs(centre)))

@@ -235,7 +235,7 @@ class WorstCase:
         return math.ceil(1 / self.momentum_rate**2)
 
     def steps(self, tolerance: float) -> int:
-        """So many that the last point is within tolerance/ρ of the minimiser. Raise InvalidParameter where nobody would wait for them.
+        """The number of steps after which the last point is within tolerance/ρ of the minimiser. Raise InvalidParameter where nobody would wait for them.
 
         Also where rounding could be larger than what the steps are about, which needs a penalty next to nothing.
         """
@@ -281,19 +281,19 @@ def _solved(objective: Objective, tolerance: float, steps: int) -> Minimum:
 
 
 def _descended_plainly(objective: Objective, start: Minimum, worst: WorstCase, tolerance: float) -> Minimum:
-    """The first of the gradient steps from here on whose gradient is certified to be at most `tolerance`, or the last."""
+    """Returns the first point of plain gradient descent whose gradient is certified to be at most `tolerance`, or the last; steps are counted on."""
     place, step = start.parameters, worst.momentum_rate**2 / objective.penalty
-    for _ in range(worst.plain_steps):
+    for done in range(worst.plain_steps + 1):
         here = evaluated(objective, place, hessian=False)
         bound = gradient_bound(objective, place, here.size)
-        if bound <= tolerance:
+        if bound <= tolerance or done == worst.plain_steps:
             break
         place = place - step * here.gradient
-    return Minimum(place, bound, start.steps)
+    return Minimum(place, bound, start.steps + done)
 
 
 def accelerated(objective: Objective, tolerance: float, steps: int) -> Minimum:
-    """So many of Nesterov's steps from zero, or fewer where the gradient is certified to be at most `tolerance` earlier."""
+    """Returns the point after `steps` of Nesterov's steps from zero, or after fewer where the gradient is certified to be at most `tolerance` earlier."""
     rows, width = objective.rows, len(objective.linear)
     worst = WorstCase(rows.count, rows.width, objective.norm_bound, objective.loss, objective.penalty)
     low, high = np.zeros(width), np.zeros(width)

@@ -20,13 +20,13 @@ from sudare.privacy.noise import NoiseSource
 
 
 class Located(NamedTuple):
-    """Where targets lie, by released numbers: their mean, and their variance with what noise may hide of it added."""
+    """The place of targets by released numbers: their mean, and their variance with what noise may hide of it added."""
 
     level: float
     variance: float
 
     def half_width(self, widths: float) -> float:
-        """So many standard deviations, and no more than reaches both ends of [−1, 1]."""
+        """Half the width of an interval of so many standard deviations about the mean, no more than reaches both ends of [−1, 1]."""
         return min(1 + abs(self.level), widths * math.sqrt(self.variance))
 
 

@@ -47,7 +47,7 @@ class Checkpoint:
 
 
 def new_checkpoint(rows: Singles, targets: Singles, declared: Mapping[str, Any]) -> Checkpoint:
-    """Of a new run on these data with these declarations."""
+    """Returns the checkpoint of a new run on these data with these declarations."""
     key = fresh_seed()
     return Checkpoint(f"run {uuid.uuid4().hex}", key, fingerprint(key, rows, targets, declared))
 

@@ -42,7 +42,7 @@ class Target:
 
 
 def cross_entropy(output: jax.Array, code: jax.Array) -> jax.Array:
-    """Of the softmax of one row's outputs, one a class."""
+    """Returns the cross-entropy of the softmax of one row's outputs, one a class."""
     return -jax.nn.log_softmax(output)[code]
 
 

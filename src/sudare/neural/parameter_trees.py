@@ -45,7 +45,7 @@ class Leaf:
         return math.prod(self.shape)
 
     def written(self) -> dict[str, Any]:
-        """As a release says it."""
+        """Returns the tree as a release says it."""
         return {"path": list(self.path), "shape": list(self.shape), "dtype": self.dtype, "trained": self.trained}
 
 

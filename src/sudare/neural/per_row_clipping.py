@@ -47,7 +47,7 @@ _MOST_NUMBERS_AT_ONCE: Final = 2**26
 
 
 class State(NamedTuple):
-    """Of a descent: parameters, velocity, the running average of the parameters (trees of one structure), and the steps done."""
+    """The state of a descent: parameters, velocity, the running average of the parameters (trees of one structure), and the steps done."""
 
     parameters: Any
     velocity: Any
@@ -88,11 +88,6 @@ def initial_parameters(
 def weight_count(sizes: Sequence[int]) -> int:
     """Weights of a network of these layer sizes, without biases."""
     return sum(inputs * width for inputs, width in itertools.pairwise(sizes))
-
-
-def parameter_count(sizes: Sequence[int]) -> int:
-    """Weights and biases of a network of these layer sizes, inputs first."""
-    return sum((inputs + 1) * width for inputs, width in itertools.pairwise(sizes))
 
 
 def outputs(parameters: Parameters, x: Array) -> Array:
@@ -333,7 +328,7 @@ def stepped(state: State, total: Any, settings: StepSettings) -> State:
 
 @functools.partial(jax.jit, static_argnames="loss")
 def plain_step(state: State, x: Array, targets: Array, kept: Array, settings: StepSettings, loss: Loss) -> State:
-    """The same step without clipping and noise: what ordinary learning would do, and what benchmarks compare with."""
+    """Returns the state after a step without clipping and noise: what ordinary learning would do, and what benchmarks compare with."""
     return stepped(state, gradient_sum(state.parameters, x, targets, kept, loss), settings)
 
 

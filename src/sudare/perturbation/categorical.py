@@ -148,7 +148,7 @@ class RetainReplace(CategoryPerturbation):
 
     @property
     def tick_probabilities(self) -> tuple[float, float]:
-        """Of the own category, and of a given other one."""
+        """Probabilities of a tick: of the own category, and of a given other one."""
         total = 2**self._bits
         return float(Fraction(self.own_weight, total)), float(Fraction(self.other_weight, total))
 
@@ -286,13 +286,13 @@ class SubsetSelection(SetPerturbation):
 
     @cached_property
     def own_weight(self) -> int:
-        """Of how many of 2⁶⁴ words the own category is in the set."""
+        """Number of the 2⁶⁴ words for which the own category is in the set."""
         growth, size, count = ratio_within(self.epsilon), self.size, len(self.values)
         return math.floor(Fraction(2**WORD_BITS * size) * growth / (size * growth + count - size))
 
     @property
     def tick_probabilities(self) -> tuple[float, float]:
-        """Of the own category, and of a given other one: the mean number of others over V − 1."""
+        """Probabilities of a tick: of the own category, and of a given other one, the mean number of others over V − 1."""
         own, size, count = self.own_weight / 2**WORD_BITS, self.size, len(self.values)
         return own, (size - own) / (count - 1)
 
@@ -342,7 +342,7 @@ class SubsetSelection(SetPerturbation):
 
 
 def chosen_of_each(items: int, wanted: Integers, source: NoiseSource) -> tuple[Ticks, Ticks]:
-    """For each row (a column here) so many of the items, all choices equally likely; and the rows to be drawn anew.
+    """Returns for each row (a column here) as many of the items as it wants, all choices equally likely; and the rows to be drawn anew.
 
     Selection sampling: of the m items that are left, the next is taken with probability (still wanted)/m. For that a part of a
     word is divided into m equal blocks; the few that do not fit into m equal blocks are unfair, and the row is drawn anew.

@@ -50,7 +50,7 @@ class LaplacePerturbation(NumberPerturbation):
 
     @property
     def overshoot(self) -> int:
-        """Where the noise is cut: about 22 scales less the range."""
+        """How many steps beyond the bounds noise is cut: about 22 scales less the range."""
         return self.noise.overshoot
 
     @property

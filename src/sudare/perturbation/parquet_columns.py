@@ -99,7 +99,7 @@ class Positions(ColumnCode):
         return stored.astype(self._type, copy=False).tobytes()
 
     def read(self, values: Sequence[Bytes], rows: int) -> NDArray[Any] | None:
-        """As they are stored, if all are below the number of possible values."""
+        """Returns the values as they are stored, if all are below the number of possible values."""
         stored = values[0].view(self._type)
         return stored if stored.max() < self.listed_values else None
 

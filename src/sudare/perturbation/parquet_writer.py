@@ -42,7 +42,7 @@ _WRITER: Final = "sudare"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a column of the file is: its list of possible values if it has one, its values, and its end."""
+    """Offsets of a column in the file: its list of possible values if it has one, its values, and its end."""
 
     name: str
     start: int

@@ -82,7 +82,7 @@ class SquareWave(NumberPerturbation):
         return np.where(words < far_words, far, near)
 
     def draw_many(self, steps: NDArray[np.int32], words: NDArray[np.uint64], outputs: NDArray[Any]) -> None:
-        """As `draw`, with one division a row."""
+        """Write what `draw` returns, with one division a row."""
         from sudare.perturbation.compiled_draws import wave_outputs
 
         far_words = np.uint64(self.steps * self.far_weight)

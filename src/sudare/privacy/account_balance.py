@@ -169,11 +169,11 @@ class AccountState:
         return self.terms.budget.admits(self.spent)
 
     def amount_spent(self) -> Amount:
-        """For people to read, rounded up."""
+        """Returns what was spent for people to read, rounded up."""
         return Amount(*self.terms.budget.shown(self.spent))
 
     def amount_left(self) -> Amount:
-        """For people to read, rounded down; never below zero, and nothing where the account is closed."""
+        """Returns what is left for people to read, rounded down; never below zero, and nothing where the account is closed."""
         return Amount(0.0, 0.0) if self.is_closed else amount_left(self.terms.budget, self.spent)
 
     def affordable_epsilon(self, cost: Cost, neighbours: Neighbours) -> float:

@@ -45,7 +45,7 @@ def exact_sums(matrix: Floats, step: float) -> Floats:
 
 
 def exact_sums_of_blocks(blocks: Iterable[Floats], columns: int, step: float) -> Floats:
-    """The same for a matrix that comes in blocks of rows, which are changed. The step is a power of two.
+    """Returns exact sums of a matrix that comes in blocks of rows, which are changed. The step is a power of two.
 
     With a step from `fixed_point_step` all sums are whole numbers of steps below 2⁵³, which floats add exactly in any order.
     """

@@ -120,7 +120,7 @@ class Guarantee:
         return cls(epsilon=math.inf, notion="none", towards=towards)
 
     def to(self, neighbours: Neighbours) -> Guarantee:
-        """The same promise for another relation. Add/remove gives replace-one by two steps; the reverse is refused."""
+        """Returns the promise for another relation. Add/remove gives replace-one by two steps; the reverse is refused."""
         if neighbours == self.neighbours:
             return self
         check_follows(self.neighbours, neighbours)

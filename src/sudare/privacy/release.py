@@ -130,6 +130,14 @@ def enter_result(model: Any) -> None:
     account.ledger._enter_result(receipt, model.guarantee_, result_of(model))
 
 
+def enter_shown(name: str, content: Content, passage: Passage, account: Account | None) -> str:
+    """The seal of what a training that is never released has shown; a charged one is entered, so that what begins from it later can be told from anything else."""
+    seal = sealed(content, passage.guarantee, passage.receipt, None)
+    if account is not None and passage.receipt is not None:
+        account.ledger._enter_result(passage.receipt, passage.guarantee, Result(name, content.digest(), seal))
+    return seal
+
+
 def result_of(model: Any) -> Result:
     """What the ledger is told of a sealed learner. A release is compared with it, its seal computed anew."""
     return Result(type(model).__name__, model.release_content().digest(), model.seal_)

@@ -7,6 +7,7 @@ channel from states to bins is that of the perturbation, exactly.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -17,6 +18,7 @@ from sudare.array_types import Floats
 from sudare.errors import DataError
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.perturbation.number_channels import NumberPerturbation, checked_numbers
+from sudare.reconstruction.pooled_releases import NumberLaw, PooledPerturbations, check_alike
 from sudare.report.number_formatting import whole
 
 CELLS: Final = 240
@@ -32,7 +34,10 @@ _LINEAR_PART: Final = 0.02
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """How many perturbed values lie in each bin. Edges lie between the points of the public grid, so that no value is on one."""
+    """How many perturbed values lie in each bin. Edges lie between the points of the public grid, so that no value is on one.
+
+    Of several releases `edges` and `counts` are those of each, one after the other.
+    """
 
     edges: Floats
     counts: Floats
@@ -45,7 +50,7 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """Where values may have been: cells between rising edges, then atoms.
+    """The states in which values may have been: cells between rising edges, then atoms.
 
     `spread` says that values lie evenly within a cell; otherwise they sit on the middle of it. A column of `channel` is the
     distribution of the perturbed value over the bins of `Counts`, given the state. `logarithmic` says that cells are equal on
@@ -77,7 +82,7 @@ class States:
         return (self.edges[1:] + self.edges[:-1]) / 2
 
 
-def cell_count(perturbation: NumberPerturbation) -> int:
+def cell_count(perturbation: NumberLaw) -> int:
     """How finely a column is cut: into 240 cells, or more where the noise is narrower than 20 of them."""
     low, high = perturbation.bounds
     wanted = math.ceil(_CELLS_IN_SCALE * (high - low) / perturbation.noise_scale)
@@ -109,6 +114,21 @@ def counted(perturbation: NumberPerturbation, y: ArrayLike, cells: int) -> Count
     return Counts(edges, np.bincount(np.searchsorted(inside, values), minlength=len(edges) - 1).astype(np.float64))
 
 
+def pooled(
+    perturbations: Sequence[NumberPerturbation], columns: Sequence[ArrayLike]
+) -> tuple[PooledPerturbations, Counts]:
+    """Several releases of one column as one perturbation, and their perturbed values in bins.
+
+    Raise InvalidParameter where they do not declare the column alike.
+    """
+    check_alike(perturbations)
+    cells = max(cell_count(each) for each in perturbations)
+    every = [counted(each, column, cells) for each, column in zip(perturbations, columns, strict=True)]
+    counts = Counts(np.concatenate([one.edges for one in every]), np.concatenate([one.counts for one in every]))
+    shares = [one.records / counts.records for one in every]
+    return PooledPerturbations(perturbations, shares, [len(one.edges) for one in every]), counts
+
+
 def checked_values(perturbation: NumberPerturbation, y: ArrayLike) -> Floats:
     """Perturbed values, if this perturbation can have drawn them."""
     values = checked_numbers(y)
@@ -127,13 +147,13 @@ def checked_values(perturbation: NumberPerturbation, y: ArrayLike) -> Floats:
     return values
 
 
-def continuous_states(perturbation: NumberPerturbation, edges_y: Floats, cells: int, atoms: Floats) -> States:
+def continuous_states(perturbation: NumberLaw, edges_y: Floats, cells: int, atoms: Floats) -> States:
     """Equal cells between the bounds, and atoms."""
     return spread_states(perturbation, edges_y, np.linspace(*perturbation.bounds, cells + 1), atoms)
 
 
 def logarithmic_states(
-    perturbation: NumberPerturbation, edges_y: Floats, cells: int, atoms: Floats, finest: Literal["low", "high"]
+    perturbation: NumberLaw, edges_y: Floats, cells: int, atoms: Floats, finest: Literal["low", "high"]
 ) -> States:
     """Cells that grow from one of the bounds on, equal in log(1 + 50·distance/range); and atoms."""
     low, high = perturbation.bounds
@@ -143,7 +163,7 @@ def logarithmic_states(
     return replace(spread_states(perturbation, edges_y, edges, atoms), logarithmic=True)
 
 
-def spread_states(perturbation: NumberPerturbation, edges_y: Floats, edges: Floats, atoms: Floats) -> States:
+def spread_states(perturbation: NumberLaw, edges_y: Floats, edges: Floats, atoms: Floats) -> States:
     """Cells between given edges, with values spread evenly in each, and atoms."""
     channel = perturbation.transition(edges_y, edges)
     if len(atoms):
@@ -151,7 +171,7 @@ def spread_states(perturbation: NumberPerturbation, edges_y: Floats, edges: Floa
     return States(edges, atoms, True, channel)
 
 
-def whole_states(perturbation: NumberPerturbation, edges_y: Floats, *, spread: bool) -> States:
+def whole_states(perturbation: NumberLaw, edges_y: Floats, *, spread: bool) -> States:
     """A cell around each whole number between the bounds; not spread, the numbers themselves."""
     low, high = perturbation.bounds
     first, last = math.ceil(low), math.floor(high)
@@ -162,13 +182,13 @@ def whole_states(perturbation: NumberPerturbation, edges_y: Floats, *, spread: b
     return States(edges, np.empty(0), False, perturbation.transition_at(edges_y, np.arange(first, last + 0.5)))
 
 
-def whole_numbers(perturbation: NumberPerturbation) -> int:
+def whole_numbers(perturbation: NumberLaw) -> int:
     """How many whole numbers lie between the bounds."""
     low, high = perturbation.bounds
     return math.floor(high) - math.ceil(low) + 1
 
 
-def few_whole_numbers(perturbation: NumberPerturbation) -> bool:
+def few_whole_numbers(perturbation: NumberLaw) -> bool:
     """Whether both bounds are whole and few whole numbers lie between them."""
     is_whole = all(float(bound).is_integer() for bound in perturbation.bounds)
     return is_whole and 2 < whole_numbers(perturbation) <= _FEW_WHOLE_NUMBERS

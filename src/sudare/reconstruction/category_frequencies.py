@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, Self, get_args
@@ -21,6 +21,7 @@ from sudare.reconstruction.maximum_likelihood import (
     newton_likelihood,
     projected_on_simplex,
 )
+from sudare.reconstruction.pooled_releases import paired_with_columns
 from sudare.reconstruction.proportion_shrinkage import posterior_mean
 from sudare.schema.columns import level_text
 
@@ -37,7 +38,8 @@ class CategoricalReconstruction(BaseEstimator):
 
     Parameters
     ----------
-    perturbation : the perturbation that the values went through.
+    perturbation : the perturbation that the values went through; or a list of those of several releases of the column, whose values are then
+        taken together: `fit` takes a list of as many columns.
     method : "shrinkage" (the posterior mean under a prior learned from all categories together), "likelihood" (maximum
         likelihood of whole answers), or "inversion" (unbiased proportions, then the nearest ones that can be).
 
@@ -46,30 +48,38 @@ class CategoricalReconstruction(BaseEstimator):
     values_, probabilities_ : categories and their proportions among the records, which add up to one.
     unbiased_, standard_errors_ : unbiased proportions, some perhaps negative, and what the perturbation does to each.
     gap_ : by how much the log-likelihood may be below the largest; NaN for other methods.
-    n_records_ : how many values were given.
+    n_records_ : how many values were given, of all releases together.
     """
 
-    def __init__(self, perturbation: CategoryPerturbation, method: Method = "shrinkage") -> None:
+    def __init__(
+        self, perturbation: CategoryPerturbation | Sequence[CategoryPerturbation], method: Method = "shrinkage"
+    ) -> None:
         self.perturbation = perturbation
         self.method = method
 
     def fit(self, y: Any) -> Self:
-        """From perturbed values: categories, or rows of ticks where the perturbation answers with sets."""
+        """From perturbed values: categories, or rows of ticks where the perturbation answers with sets; of several perturbations, a column for each."""
         if self.method not in METHODS:
             raise InvalidParameter(
                 f"method must be one of {', '.join(METHODS)}, got {self.method!r}.", "Use one of these words."
             )
-        (ticks,), counts = distinct_answers(answers_of(self.perturbation, y))
-        self.n_records_ = int(counts.sum())
-        self.values_ = self.perturbation.values
-        self.unbiased_, self.standard_errors_ = mean_scores(counts, tick_scores(self.perturbation, ticks))
+        every = [_Answers.of(each, values) for each, values in paired_with_columns(self.perturbation, y)]
+        self.values_ = every[0].perturbation.values
+        if any(list(map(typed, one.perturbation.values)) != list(map(typed, self.values_)) for one in every):
+            raise InvalidParameter(
+                "The releases do not declare the column alike: their categories differ.",
+                "Reconstruct each on its own, and compare.",
+            )
+        self.n_records_ = sum(one.records for one in every)
+        scores = [mean_scores(one.counts, tick_scores(one.perturbation, one.ticks)) for one in every]
+        self.unbiased_, self.standard_errors_ = weighted_by_precision(scores)
         self.probabilities_, self.gap_ = proportions(
-            self.method, self.unbiased_, self.standard_errors_, likeliest_of(self.perturbation, ticks, counts)
+            self.method, self.unbiased_, self.standard_errors_, lambda: _likeliest(every)
         )
         return self
 
     def counts(self) -> Floats:
-        """Expected numbers of records."""
+        """Expected numbers among as many records as values were given."""
         return np.asarray(self.probabilities_ * self.n_records_)
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,6 +98,39 @@ class CategoricalReconstruction(BaseEstimator):
             f"{level_text(value):<{width}}  {probability:7.4f} ± {error:.4f}"
             for value, probability, error in zip(self.values_, self.probabilities_, self.standard_errors_, strict=True)
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """The distinct answers of a release, and how often each came."""
+
+    perturbation: CategoryPerturbation
+    ticks: Ticks
+    counts: Floats
+
+    @classmethod
+    def of(cls, perturbation: CategoryPerturbation, y: Any) -> _Answers:
+        """Perturbed values, counted."""
+        (ticks,), counts = distinct_answers(answers_of(perturbation, y))
+        return cls(perturbation, ticks, counts)
+
+    @property
+    def records(self) -> int:
+        """How many values there are."""
+        return int(self.counts.sum())
+
+
+def typed(value: object) -> tuple[type, object]:
+    """A value with its type: 1 and True are equal, and different categories."""
+    return type(value), value
+
+
+def _likeliest(every: Sequence[_Answers]) -> Fitted:
+    """The proportions of the largest likelihood of the answers of one release, or of several together."""
+    if len(every) == 1:
+        return likeliest_of(every[0].perturbation, every[0].ticks, every[0].counts)()
+    channel = StackedChannel([TickChannel(one.ticks, one.perturbation.odds - 1) for one in every])
+    return maximum_likelihood(channel, np.concatenate([one.counts for one in every]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +159,38 @@ class TickChannel:
         parts = np.split(weights, np.cumsum([len(piece) for piece in self._pieces])[:-1])
         ticked = sum(part @ piece for part, piece in zip(parts, self._pieces, strict=True))
         return np.asarray(weights.sum() + self.extra * ticked)
+
+
+@dataclass(frozen=True, eq=False)
+class StackedChannel:
+    """Answers of several releases, those of one after those of the other."""
+
+    parts: Sequence[TickChannel]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many categories there are."""
+        return self.parts[0].shape
+
+    def forward(self, probabilities: Floats) -> Floats:
+        """Likelihoods of the answers."""
+        return np.concatenate([part.forward(probabilities) for part in self.parts])
+
+    def backward(self, weights: Floats) -> Floats:
+        """The transposed map."""
+        pieces = np.split(weights, np.cumsum([len(part.ticks) for part in self.parts])[:-1])
+        return np.asarray(sum(part.backward(piece) for part, piece in zip(self.parts, pieces, strict=True)))
+
+
+def weighted_by_precision(estimates: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Unbiased proportions from several releases and their standard errors: the mean of all, each by one over its mean squared error.
+
+    One weight for all categories: they add up to one as before.
+    """
+    weights = np.array([1 / float(np.mean(errors**2)) for _, errors in estimates])
+    weights /= weights.sum()
+    mean = weights @ np.array([unbiased for unbiased, _ in estimates])
+    return mean, np.sqrt(weights**2 @ np.array([errors**2 for _, errors in estimates]))
 
 
 def answers_of(perturbation: CategoryPerturbation, y: Any) -> Ticks:

@@ -110,7 +110,7 @@ def mixture_quantiles(
 
 
 def solved(rising: Callable[[Floats], Floats], low: Floats, high: Floats, target: float) -> Floats:
-    """Where a rising function takes the target, for each bin, by halving."""
+    """Returns where a rising function takes the target, for each bin, by halving the interval."""
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         beneath = rising(middle) < target

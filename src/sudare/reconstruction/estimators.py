@@ -21,6 +21,7 @@ from sudare.reconstruction.binning import (
     continuous_states,
     counted,
     few_whole_numbers,
+    pooled,
     whole_numbers,
     whole_states,
 )
@@ -43,6 +44,7 @@ from sudare.reconstruction.model_average import (
 )
 from sudare.reconstruction.normal_mixture import MOST_COMPONENTS
 from sudare.reconstruction.point_mass_detection import declared_atoms, detected_atoms
+from sudare.reconstruction.pooled_releases import NumberLaw, paired_with_columns
 from sudare.reconstruction.reconstructed_distribution import Distribution, Layout
 
 Atoms = Sequence[float] | Literal["auto"]
@@ -59,7 +61,8 @@ class Reconstruction(BaseEstimator):
 
     Parameters
     ----------
-    perturbation : the one that was applied; its bounds and noise are in the release's manifest.
+    perturbation : the one that was applied; its bounds and noise are in the release's manifest. Or a list of those of several releases of
+        the column, whose perturbed values are then fitted together; `fit` takes a list of as many columns.
     method : 'smooth' are random smooth log-densities; 'mixture' mixtures of normal distributions, cut off at the bounds (paper 004,
         section 3.1); 'bayes' is the Iterative Bayesian Technique on fine cells, stopped by cross-validation; 'auto' averages these, and
         smooth densities and mixtures on logarithmic scales, by how likely they made records that they had not seen; 'evidence' averages
@@ -75,7 +78,7 @@ class Reconstruction(BaseEstimator):
     distribution_ : a `Distribution`; its `components` are those of the mixture that BIC prefers.
     """
 
-    perturbation: NumberPerturbation
+    perturbation: NumberPerturbation | Sequence[NumberPerturbation]
     method: Method = "auto"
     _: KW_ONLY
     components: int | None = None
@@ -83,49 +86,55 @@ class Reconstruction(BaseEstimator):
     whole: bool | None = None
     random_state: int | None = 0
 
-    def fit(self, y: ArrayLike) -> Self:
-        """`distribution_` from perturbed values."""
-        counts, states = self._prepared(y)
+    def fit(self, y: ArrayLike | Sequence[ArrayLike]) -> Self:
+        """`distribution_` from perturbed values; of several perturbations, from a column for each."""
+        law, counts, states = self._prepared(y)
         if self.method == "bayes":
-            self.distribution_ = self._iterated(states, self._stopped(states, self._parts(counts)), counts)
+            self.distribution_ = self._iterated(law, states, self._stopped(states, self._parts(counts)), counts)
         elif self.method == "auto":
             parts = self._parts(counts)
-            families, stopped = self._families(states, counts), self._stopped(states, parts)
-            self.distribution_ = self._averaged(families, stopped, states, counts, parts)
+            families, stopped = self._families(law, states, counts), self._stopped(states, parts)
+            self.distribution_ = self._averaged(law, families, stopped, states, counts, parts)
         else:
-            self.distribution_ = combined(self._families(states, counts), counts, self.perturbation)
+            self.distribution_ = combined(self._families(law, states, counts), counts, law)
         return self
 
-    def _prepared(self, y: ArrayLike) -> tuple[Counts, States]:
-        """Counts, and the states that are sought: whole numbers if declared so, else cells and atoms."""
+    def _prepared(self, y: ArrayLike | Sequence[ArrayLike]) -> tuple[NumberLaw, Counts, States]:
+        """The law of the answers, their counts, and the states that are sought: whole numbers if declared so, else cells and atoms."""
         self._check_parameters()
-        cells = cell_count(self.perturbation)
-        counts = counted(self.perturbation, y, cells)
-        whole = self._is_whole()
-        if whole and whole_numbers(self.perturbation) < 2:
+        law, counts = self._counted(y)
+        cells = cell_count(law)
+        whole = self._is_whole(law)
+        if whole and whole_numbers(law) < 2:
             raise InvalidParameter(
                 "There are fewer than two whole numbers between the bounds.", "Leave whole=None, or check the bounds."
             )
-        if whole and whole_numbers(self.perturbation) <= _MOST_WHOLE_NUMBERS:
-            return counts, whole_states(self.perturbation, counts.edges, spread=False)
-        if isinstance(self.atoms, str):
-            atoms = detected_atoms(self.perturbation, counts, cells)
-        else:
-            atoms = declared_atoms(self.perturbation, self.atoms)
-        return counts, continuous_states(self.perturbation, counts.edges, cells, atoms)
+        if whole and whole_numbers(law) <= _MOST_WHOLE_NUMBERS:
+            return law, counts, whole_states(law, counts.edges, spread=False)
+        is_sought = isinstance(self.atoms, str)
+        atoms = detected_atoms(law, counts, cells) if is_sought else declared_atoms(law, self.atoms)
+        return law, counts, continuous_states(law, counts.edges, cells, atoms)
 
-    def _is_whole(self) -> bool | None:
-        """Whether values are whole numbers: as said here, else as the perturbation says; None if nobody does."""
-        return (self.perturbation.whole or None) if self.whole is None else self.whole
-
-    def _check_parameters(self) -> None:
-        if self.method not in METHODS:
-            raise InvalidParameter(f"There is no method '{self.method}'.", f"Use one of: {', '.join(METHODS)}.")
-        if not isinstance(self.perturbation, NumberPerturbation):
+    def _counted(self, y: ArrayLike | Sequence[ArrayLike]) -> tuple[NumberLaw, Counts]:
+        """The law of the answers, and how many lie in each bin."""
+        pairs = paired_with_columns(self.perturbation, y)
+        if not all(isinstance(each, NumberPerturbation) for each, _ in pairs):
             raise InvalidParameter(
                 "perturbation must be one of a number column.",
                 "Use LaplacePerturbation or SquareWave as it was applied.",
             )
+        first, column = pairs[0]
+        if len(pairs) == 1:
+            return first, counted(first, column, cell_count(first))
+        return pooled([each for each, _ in pairs], [values for _, values in pairs])
+
+    def _is_whole(self, law: NumberLaw) -> bool | None:
+        """Whether values are whole numbers: as said here, else as the perturbation says; None if nobody does."""
+        return (law.whole or None) if self.whole is None else self.whole
+
+    def _check_parameters(self) -> None:
+        if self.method not in METHODS:
+            raise InvalidParameter(f"There is no method '{self.method}'.", f"Use one of: {', '.join(METHODS)}.")
         Numbers(1, MOST_COMPONENTS, whole=True, optional=True).check("components", self.components)
         SEEDS.check("random_state", self.random_state)
         if isinstance(self.atoms, str) and self.atoms != "auto":
@@ -133,7 +142,7 @@ class Reconstruction(BaseEstimator):
         if not (self.whole is None or isinstance(self.whole, bool | np.bool_)):
             raise InvalidParameter(f"whole must be True, False or None, got {self.whole!r}.", "Leave it out if unsure.")
 
-    def _families(self, states: States, counts: Counts) -> list[Family]:
+    def _families(self, law: NumberLaw, states: States, counts: Counts) -> list[Family]:
         smooth = smooth_family(states, counts)
         if self.method == "smooth":
             return [smooth]
@@ -141,8 +150,8 @@ class Reconstruction(BaseEstimator):
         if self.method == "mixture":
             return mixtures
         families = [smooth, *mixtures]
-        if self._is_whole() is None and not len(states.atoms) and few_whole_numbers(self.perturbation):
-            families.append(whole_family(self.perturbation, counts, smooth))
+        if self._is_whole(law) is None and not len(states.atoms) and few_whole_numbers(law):
+            families.append(whole_family(law, counts, smooth))
         return families
 
     def _parts(self, counts: Counts) -> list[Floats]:
@@ -151,8 +160,8 @@ class Reconstruction(BaseEstimator):
     def _stopped(self, states: States, parts: Sequence[Floats]) -> Stopped:
         return stopped_by_validation(ProductChannel([states.channel]), uniform_start(states), parts, MOST_STEPS)
 
-    def _iterated(self, states: States, stopped: Stopped, counts: Counts) -> Distribution:
-        layout = Layout.of([states], self.perturbation.bounds)
+    def _iterated(self, law: NumberLaw, states: States, stopped: Stopped, counts: Counts) -> Distribution:
+        layout = Layout.of([states], law.bounds)
         return Distribution(
             layout,
             layout.carrying(states) @ stopped.probabilities,
@@ -162,21 +171,33 @@ class Reconstruction(BaseEstimator):
         )
 
     def _candidates(
-        self, families: Sequence[Family], stopped: Stopped, states: States, counts: Counts, parts: Sequence[Floats]
+        self,
+        law: NumberLaw,
+        families: Sequence[Family],
+        stopped: Stopped,
+        states: States,
+        counts: Counts,
+        parts: Sequence[Floats],
     ) -> list[Candidate]:
         """What 'auto' averages; the Iterative Bayesian Technique last."""
         by_name = {name: [one for one in families if one.name == name] for name in ("smooth", "mixture")}
         candidates = [family_candidate(name, own, counts, parts) for name, own in by_name.items()]
         if states.spread:
-            candidates += logarithmic_candidates(self.perturbation, states, counts, parts)
+            candidates += logarithmic_candidates(law, states, counts, parts)
         predicted = (states.channel @ stopped.left_out.T).T
         return [*candidates, Candidate("bayes", states, stopped.probabilities, predicted)]
 
     def _averaged(
-        self, families: Sequence[Family], stopped: Stopped, states: States, counts: Counts, parts: Sequence[Floats]
+        self,
+        law: NumberLaw,
+        families: Sequence[Family],
+        stopped: Stopped,
+        states: States,
+        counts: Counts,
+        parts: Sequence[Floats],
     ) -> Distribution:
         """Candidates by the likelihood of parts that they had not seen; a family whose share is decided keeps it."""
-        candidates = self._candidates(families, stopped, states, counts, parts)
+        candidates = self._candidates(law, families, stopped, states, counts, parts)
         decided = {family: family.share for family in families if family.share is not None}
         weights = (1 - sum(decided.values())) * held_out_weights(candidates, parts)
         shares = [
@@ -187,17 +208,17 @@ class Reconstruction(BaseEstimator):
         averaged = [family for candidate in candidates for family in candidate.families]
         iterated = Iterated(float(weights[-1]), states, stopped.probabilities)
         every_share = np.array([*shares, *decided.values()])
-        return combined([*averaged, *decided], counts, self.perturbation, every_share, iterated)
+        return combined([*averaged, *decided], counts, law, every_share, iterated)
 
 
 def each_method(perturbation: NumberPerturbation, y: ArrayLike, *, with_auto: bool = False) -> dict[str, Distribution]:
     """What `Reconstruction` gives with each of its methods; what they have in common is computed once."""
     model = Reconstruction(perturbation)
-    counts, states = model._prepared(y)
-    families, parts = model._families(states, counts), model._parts(counts)
+    law, counts, states = model._prepared(y)
+    families, parts = model._families(law, states, counts), model._parts(counts)
     stopped = model._stopped(states, parts)
     single = {name: [family for family in families if family.name == name] for name in ("smooth", "mixture")}
-    found = {name: combined(own, counts, perturbation) for name, own in {"evidence": families, **single}.items()}
+    found = {name: combined(own, counts, law) for name, own in {"evidence": families, **single}.items()}
     if with_auto:
-        found["auto"] = model._averaged(families, stopped, states, counts, parts)
-    return {**found, "bayes": model._iterated(states, stopped, counts)}
+        found["auto"] = model._averaged(law, families, stopped, states, counts, parts)
+    return {**found, "bayes": model._iterated(law, states, stopped, counts)}

@@ -17,10 +17,10 @@ import numpy as np
 from scipy.special import softmax
 
 from sudare.array_types import Floats
-from sudare.perturbation.number_channels import NumberPerturbation
 from sudare.reconstruction.binning import Counts, States, logarithmic_states
 from sudare.reconstruction.laplace_approximation import averaged, most_likely
 from sudare.reconstruction.model_average import Family, evidence_of, shares_of, smooth_family, wide_mixtures
+from sudare.reconstruction.pooled_releases import NumberLaw
 
 TEMPERATURE: Final = 4.0
 PREFERENCES: Final[Mapping[str, float]] = {
@@ -79,7 +79,7 @@ def refitted(family: Family, counts: Counts) -> Family:
 
 
 def logarithmic_candidates(
-    perturbation: NumberPerturbation, states: States, counts: Counts, parts: Sequence[Floats]
+    perturbation: NumberLaw, states: States, counts: Counts, parts: Sequence[Floats]
 ) -> list[Candidate]:
     """Smooth densities on logarithmic scales from either bound, and mixtures on the one with more evidence (log-normal ones)."""
     smooth = {}

@@ -34,7 +34,7 @@ class Stopped:
 
 
 def uniform_start(states: States) -> Floats:
-    """The same for every cell; atoms share one half."""
+    """Returns equal probabilities for all cells; atoms, where there are any, share one half."""
     atoms = len(states.atoms)
     for_cells = 1 - _ATOMS_AT_START if atoms else 1.0
     return np.concatenate(
@@ -43,7 +43,7 @@ def uniform_start(states: States) -> Floats:
 
 
 def expectation_maximisation(probabilities: Floats, channel: Channel, frequencies: Floats, steps: int) -> Floats:
-    """So many steps; leading axes are separate problems. Answers' likelihoods may lack a factor of their own: it cancels."""
+    """Returns the probabilities after `steps` steps; leading axes are separate problems. Answers' likelihoods may lack a factor of their own: it cancels."""
     of_states = tuple(range(-len(channel.shape), 0))
     for _ in range(steps):
         expected = np.maximum(channel.forward(probabilities), LEAST_PROBABILITY)

@@ -83,7 +83,7 @@ class JointDistribution:
 
     @property
     def components(self) -> JointComponents | None:
-        """Of the mixture with the best information criterion, if mixtures were fitted."""
+        """Components of the mixture with the best information criterion; None if no mixture was fitted."""
         return self.clusters.components if self.clusters else None
 
     @property
@@ -284,9 +284,13 @@ class JointReconstruction(BaseEstimator):
                 "Every perturbation must be one of a number column.", "With a category column use CrossTable."
             )
         Numbers(1, MOST_COMPONENTS, whole=True, optional=True).check("components", self.components)
-        if not isinstance(self.atoms, str) and len(self.atoms) != len(self.perturbations):
+        if isinstance(self.atoms, str):
+            if self.atoms != "auto":
+                raise InvalidParameter(f"atoms must be 'auto' or lists, got '{self.atoms}'.", "Use [(0,), ()].")
+            return
+        if not isinstance(self.atoms, Sequence) or len(self.atoms) != len(self.perturbations):
             raise InvalidParameter("atoms must have one list a column.", "Use for example atoms=[(0,), ()].")
-        if not isinstance(self.atoms, str) and self.method == "mixture" and any(len(atoms) for atoms in self.atoms):
+        if self.method == "mixture" and any(len(atoms) for atoms in self.atoms):
             raise InvalidParameter("Mixtures of several columns have no atoms.", "Use method='bayes' or 'auto'.")
 
     def _problem(self, values: Sequence[Floats]) -> _Problem:
@@ -309,8 +313,6 @@ class JointReconstruction(BaseEstimator):
             return np.empty(0)
         if not isinstance(self.atoms, str):
             return declared_atoms(perturbation, self.atoms[number])
-        if self.atoms != "auto":
-            raise InvalidParameter(f"atoms must be 'auto' or lists, got '{self.atoms}'.", "Use [(0,), ()].")
         return detected_atoms(perturbation, counted(perturbation, column, CELLS), CELLS)
 
     def _mixtures(self, problem: _Problem, shape: Floats) -> list[MixtureFit]:
@@ -371,7 +373,7 @@ def bayes_candidate(problem: _Problem) -> _Candidate:
 
 
 def rough_shape(problem: _Problem) -> Floats:
-    """Where mixtures look for clusters: the technique after so many steps that peaks show, whatever they are worth."""
+    """Returns the distribution in which mixtures look for clusters: the technique's after enough steps for peaks to show."""
     frequencies = problem.counts / problem.counts.sum()
     return expectation_maximisation(problem.start, problem.channel, frequencies, _ROUGH_STEPS)
 

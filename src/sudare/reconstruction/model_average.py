@@ -12,7 +12,6 @@ import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
 from sudare.array_types import Floats
-from sudare.perturbation.number_channels import NumberPerturbation
 from sudare.reconstruction.binning import Counts, States, whole_states
 from sudare.reconstruction.confidence_bands import Member, Seen
 from sudare.reconstruction.laplace_approximation import Fit, averaged
@@ -25,6 +24,7 @@ from sudare.reconstruction.normal_mixture import (
     log_evidence,
     mixture_fits,
 )
+from sudare.reconstruction.pooled_releases import NumberLaw, PooledPerturbations
 from sudare.reconstruction.reconstructed_distribution import Clusters, Distribution, Layout
 from sudare.reconstruction.smooth_density import AMPLITUDES, LENGTHS, LogDensity, smooth_fits
 
@@ -81,7 +81,7 @@ def smooth_family(
     return Family("smooth", fits, np.array([fit.log_evidence for fit in fits]), len(fits))
 
 
-def whole_family(perturbation: NumberPerturbation, counts: Counts, continuous: Family) -> Family:
+def whole_family(perturbation: NumberLaw, counts: Counts, continuous: Family) -> Family:
     """Densities that are constant around each whole number, for a column that may consist of whole numbers.
 
     Its share follows from the evidence that values are whole numbers against that of a continuous column. The answer is spread
@@ -112,7 +112,7 @@ def wide_mixtures(states: States, counts: Counts, smooth: Family) -> Family:
 
 
 def shapes_of(smooth: Family) -> list[Floats]:
-    """Where mixtures start: the smooth average, and its sharpest good member."""
+    """Returns the starting distributions of mixtures: the smooth average, and its sharpest good member."""
     sharp = (fit for fit in smooth.fits if fit.model.amplitude >= _SHARP_AMPLITUDE)
     return [averaged(smooth.fits, smooth.log_weights), max(sharp, key=lambda fit: fit.log_evidence).probabilities]
 
@@ -139,7 +139,7 @@ class Iterated:
 def combined(
     families: Sequence[Family],
     counts: Counts,
-    perturbation: NumberPerturbation,
+    perturbation: NumberLaw,
     shares: Floats | None = None,
     iterated: Iterated | None = None,
 ) -> Distribution:
@@ -171,14 +171,21 @@ def combined(
         counts.records,
         by_name,
         members,
-        clusters_of(families, counts),
+        clusters_of(families, counts, perturbation),
         resolution_of(families, perturbation),
         has_whole_numbers(families),
-        ""
-        if any(family.is_smooth for family in families)
-        else "mixtures alone are too sure of themselves; use 'auto'.",
+        why_without_band(families, perturbation),
         Seen(counts.counts / counts.records, partial(layout.channel, perturbation, counts.edges)),
     )
+
+
+def why_without_band(families: Sequence[Family], perturbation: NumberLaw) -> str:
+    """Why there is no band; nothing where there is one."""
+    if isinstance(perturbation, PooledPerturbations):
+        return "several releases were taken together, and nobody can tell which of their rows belong to one record."
+    if not any(family.is_smooth for family in families):
+        return "mixtures alone are too sure of themselves; use 'auto'."
+    return ""
 
 
 def shares_of(families: Sequence[Family]) -> Floats:
@@ -197,7 +204,7 @@ def band_shares(families: Sequence[Family], shares: Floats) -> Floats:
     return (shares + smooth / smooth.sum()) / 2 if smooth.any() else shares
 
 
-def resolution_of(families: Sequence[Family], perturbation: NumberPerturbation) -> float:
+def resolution_of(families: Sequence[Family], perturbation: NumberLaw) -> float:
     """How far from where it seems to be a part of a rough column may lie; zero if the data show how rough it is, or that it is smooth.
 
     It is a part of the noise's own width.
@@ -219,7 +226,7 @@ def is_rough(family: Family) -> bool:
     return bool(weights.max() - long >= _REFUTED and weights.max() - shortest <= _AS_GOOD)
 
 
-def clusters_of(families: Sequence[Family], counts: Counts) -> Clusters | None:
+def clusters_of(families: Sequence[Family], counts: Counts, perturbation: NumberLaw) -> Clusters | None:
     """Components of the mixture that Schwarz's criterion prefers, and whose perturbed values are whose."""
     mixtures = [
         fit
@@ -234,6 +241,6 @@ def clusters_of(families: Sequence[Family], counts: Counts) -> Clusters | None:
     cells = fit.states.cells
     masses, _, _ = cell_masses(fit.states.unit_edges, means, scales)
     seen = np.hstack([fit.states.channel[:, :cells] @ masses, fit.states.channel[:, cells:]]) * weights
-    return Clusters(
-        fit.model.described(fit.parameters), fit.states.atoms, counts.edges, seen / seen.sum(axis=1, keepdims=True)
-    )
+    posterior = seen / seen.sum(axis=1, keepdims=True)
+    sizes = perturbation.sizes if isinstance(perturbation, PooledPerturbations) else ()
+    return Clusters(fit.model.described(fit.parameters), fit.states.atoms, counts.edges, posterior, sizes)

@@ -129,7 +129,7 @@ class MixtureLikelihood:
 
     @property
     def limits(self) -> list[tuple[float | None, float | None]]:
-        """Of every parameter: means stay near the bounds, and scales between a hundredth and three ranges."""
+        """Returns bounds of every parameter: means stay near the bounds, and scales between a hundredth and three ranges."""
         entries: list[tuple[float | None, float | None]] = [(None, None)] * len(self._lower[0])
         for place in self._diagonal:
             entries[place] = _LOG_PRECISION_LIMITS

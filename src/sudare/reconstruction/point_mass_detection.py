@@ -14,9 +14,9 @@ import numpy as np
 
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
-from sudare.perturbation.number_channels import NumberPerturbation
 from sudare.reconstruction.binning import Counts, continuous_states
 from sudare.reconstruction.model_average import Family, smooth_family
+from sudare.reconstruction.pooled_releases import NumberLaw
 
 # Rough and smooth curves, small and large ones: enough to tell whether an atom helps.
 _LENGTHS: Final = (0.03, 0.1, 0.33)
@@ -26,7 +26,7 @@ _HEAVY: Final = 0.3
 _LEAST_GAIN_IF_HEAVY: Final = -3.0
 
 
-def declared_atoms(perturbation: NumberPerturbation, atoms: object) -> Floats:
+def declared_atoms(perturbation: NumberLaw, atoms: object) -> Floats:
     """Declared values, rising, if they are different numbers between the bounds."""
     try:
         places = np.sort(np.asarray(atoms, dtype=np.float64).reshape(-1))
@@ -40,7 +40,7 @@ def declared_atoms(perturbation: NumberPerturbation, atoms: object) -> Floats:
     return places
 
 
-def detected_atoms(perturbation: NumberPerturbation, counts: Counts, cells: int) -> Floats:
+def detected_atoms(perturbation: NumberLaw, counts: Counts, cells: int) -> Floats:
     """Both bounds if the perturbed values show an atom on one of them, else none.
 
     A column with an atom on one bound has often one on the other; where there is none it gets next to no weight.
@@ -54,6 +54,6 @@ def detected_atoms(perturbation: NumberPerturbation, counts: Counts, cells: int)
     return np.empty(0)
 
 
-def _smooth(perturbation: NumberPerturbation, counts: Counts, cells: int, atoms: tuple[float, ...]) -> Family:
+def _smooth(perturbation: NumberLaw, counts: Counts, cells: int, atoms: tuple[float, ...]) -> Family:
     states = continuous_states(perturbation, counts.edges, cells, np.array(atoms))
     return smooth_family(states, counts, _LENGTHS, _AMPLITUDES)

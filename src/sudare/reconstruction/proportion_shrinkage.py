@@ -90,7 +90,7 @@ def posterior_mean(estimates: Floats, standard_errors: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Cells:
-    """For each category (a row) cells that cover all sizes its noisy estimate leaves open, and the likelihood in each."""
+    """Cells of sizes for each category (a row), which cover all that its noisy estimate leaves open, and the log-likelihood in each."""
 
     edges: Floats
     middles: Floats

@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
-from sudare.perturbation.number_channels import NumberPerturbation, checked_edges, checked_numbers
+from sudare.perturbation.number_channels import checked_edges, checked_numbers
 from sudare.reconstruction.binning import States
 from sudare.reconstruction.confidence_bands import Band, Member, Seen, mixture_quantiles
 from sudare.reconstruction.normal_mixture import Components
+from sudare.reconstruction.pooled_releases import NumberLaw
 from sudare.report.number_formatting import nearest, whole
 
 _LEVELS: Final = (0.5, 0.99)
@@ -68,7 +69,7 @@ class Layout:
         carried[cells + np.searchsorted(self.atoms, states.atoms), states.cells + np.arange(len(states.atoms))] = 1.0
         return carried
 
-    def channel(self, perturbation: NumberPerturbation, edges_y: Floats) -> Floats:
+    def channel(self, perturbation: NumberLaw, edges_y: Floats) -> Floats:
         """P(perturbed value in a bin | cell or atom), one row a bin."""
         spread = perturbation.transition(edges_y, self.edges)
         return np.hstack([spread, perturbation.transition_at(edges_y, self.atoms)]) if len(self.atoms) else spread
@@ -98,12 +99,29 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Components (then atoms), and P(component | perturbed value in bin), a row for each bin between `edges`."""
+    """Components (then atoms), and P(component | perturbed value in bin), a row for each bin between `edges`.
+
+    Of several releases both are those of each, one after the other; `sizes` then says how many edges each has.
+    """
 
     components: Components
     atoms: Floats
     edges: Floats
     posterior: Floats
+    sizes: Sequence[int] = ()
+
+    def of_values(self, y: Floats, release: int) -> Floats:
+        """P(component | y) for perturbed values of the release with that number, from 0. Raise InvalidParameter where there is no such release."""
+        sizes = self.sizes or (len(self.edges),)
+        if isinstance(release, bool) or not isinstance(release, int) or not 0 <= release < len(sizes):
+            raise InvalidParameter(
+                f"release must be a whole number from 0 to {len(sizes) - 1}, got {release!r}.",
+                "Count the releases in the order in which they were given.",
+            )
+        ends = np.cumsum(sizes)
+        edges = np.split(self.edges, ends[:-1])[release]
+        posterior = np.split(self.posterior, (ends - np.arange(1, len(sizes) + 1))[:-1])[release]
+        return np.asarray(posterior[np.searchsorted(edges[1:-1], y)])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -138,7 +156,7 @@ class Distribution:
 
     @property
     def components(self) -> Components | None:
-        """Of the mixture that Schwarz's criterion (BIC) prefers, if mixtures were fitted."""
+        """Components of the mixture that Schwarz's criterion (BIC) prefers; None if no mixture was fitted."""
         return self.clusters.components if self.clusters else None
 
     @property
@@ -201,18 +219,20 @@ class Distribution:
         """New values with this distribution; none belongs to anybody."""
         return drawn_rows([self.layout], self.probabilities, size, random_state)[:, 0]
 
-    def responsibilities(self, y: ArrayLike) -> Floats:
-        """P(component | y) for perturbed values y, a column for each component, then for each atom (eq. (10), section 4.3)."""
+    def responsibilities(self, y: ArrayLike, release: int = 0) -> Floats:
+        """P(component | y) for perturbed values y, a column for each component, then for each atom (eq. (10), section 4.3).
+
+        Where several releases were taken together, `release` says of which of them, from 0.
+        """
         if self.clusters is None:
             raise InvalidParameter(
                 "This distribution has no components to assign records to.", "Use method='mixture' or 'auto'."
             )
-        bins = np.searchsorted(self.clusters.edges[1:-1], checked_numbers(y))
-        return self.clusters.posterior[bins]
+        return self.clusters.of_values(checked_numbers(y), release)
 
-    def predict(self, y: ArrayLike) -> NDArray[np.intp]:
+    def predict(self, y: ArrayLike, release: int = 0) -> NDArray[np.intp]:
         """The likeliest component (or atom, counted after them) of each perturbed value."""
-        return np.asarray(self.responsibilities(y).argmax(axis=1))
+        return np.asarray(self.responsibilities(y, release).argmax(axis=1))
 
     def band(self, edges: ArrayLike, level: float = 0.9, *, cumulative: bool = False) -> Band:
         """Limits for the histogram over these edges, or for its running sums: shares of the original records."""

@@ -34,7 +34,7 @@ def left_text(epsilon: float, delta: float, *, has_delta: bool) -> str:
 
 
 def nearest(number: float, digits: int = SIGNIFICANT_DIGITS) -> str:
-    """So many digits, rounded to the nearest: measurements."""
+    """Returns the number with `digits` digits, rounded to the nearest: for measurements."""
     return _rounded(number, decimal.ROUND_HALF_EVEN, digits)
 
 

@@ -82,12 +82,12 @@ class Picture:
 
     @cached_property
     def day(self) -> bytes:
-        """For a light page."""
+        """Returns the colours for a light page."""
         return self._rendered(DAY)
 
     @cached_property
     def night(self) -> bytes:
-        """For a dark page."""
+        """Returns the colours for a dark page."""
         return self._rendered(NIGHT)
 
     def _rendered(self, theme: Theme) -> bytes:

@@ -24,8 +24,10 @@ from typing import Any, Final, Literal
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from sudare import errors
 from sudare.errors import (
     DataError,
+    InvalidParameter,
     LedgerBusy,
     LedgerError,
     NotCharged,
@@ -64,6 +66,14 @@ SUFFIX: Final = ".sudare"
 _PIECE_BYTES: Final = 1 << 20
 _WAIT_SECONDS, _POLL_SECONDS = 5.0, 0.02
 _WRITING_TRIES, _WRITING_SECONDS = 300, 2.0
+# Errors of ours that are not about what a table holds.
+_NOT_OF_TABLES: Final = frozenset(
+    name
+    for name, error in vars(errors).items()
+    if isinstance(error, type)
+    and issubclass(error, SudareError)
+    and not issubclass(error, (DataError, SchemaError, InvalidParameter))
+)
 _NOT_IN_A_NAME: Final = re.compile(r"[^\w-]+")
 
 
@@ -289,8 +299,10 @@ def release_name(request: Request) -> str:
 
 
 def _reason(outcome: Outcome) -> str:
-    """What the entry tells of a run. Not why it failed: that may depend on the table, and entries are exported."""
-    return outcome.file if outcome.state == "done" else outcome.error
+    """What the entry tells of a run. Not why it failed: that may depend on the table, and entries are exported; nor which error of a table it was."""
+    if outcome.state == "done":
+        return outcome.file
+    return outcome.error if outcome.error in _NOT_OF_TABLES else DataError.__name__
 
 
 # In a process of its own

@@ -49,14 +49,14 @@ class ExpectedError:
         return translated(word, language) + self.unit.removeprefix(word)
 
     def told(self, language: Language = "en") -> str:
-        """With its size: “mean of stay ±0.3 days”."""
+        """Returns the text with its size: “mean of stay ±0.3 days”."""
         if self.size is None:
             return self.said(language)
         unit = self.said_unit(language)
         return f"{self.said(language)} ±{two_digits(self.size)}{f' {unit}' if unit else ''}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values for programs, in English."""
+        """Returns plain values for programs, in English."""
         return {"what": self.said(), "size": self.size, "unit": self.unit, "whole": self.whole}
 
     def __str__(self) -> str:

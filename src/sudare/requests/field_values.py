@@ -12,6 +12,7 @@ from sudare.schema import Schema
 
 # Letters; a double has 17 significant digits.
 _LONGEST_NUMBER: Final = 40
+MOST_CANDIDATES: Final = 100
 _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
@@ -75,6 +76,13 @@ def _numbers(field: Field, texts: list[str]) -> list[float]:
     return [_number(field, text) for text in texts]
 
 
+def _candidates(field: Field, texts: list[str]) -> list[float]:
+    """Numbers to choose from: few, since a price looks at the table once for each."""
+    if len(texts) > MOST_CANDIDATES:
+        raise InvalidParameter(f"{field.option} has more than {MOST_CANDIDATES} values.", "Give fewer values.")
+    return _numbers(field, texts)
+
+
 def _wholes(field: Field, texts: list[str]) -> list[int]:
     return [int(_number(field, text, whole=True)) for text in texts]
 
@@ -107,7 +115,7 @@ def _numbers_by_column(field: Field, texts: list[str]) -> dict[str, float]:
 _REPEATED: Final[Mapping[FieldType, Callable[[Field, list[str]], Any]]] = {
     FieldType.COLUMNS: lambda field, texts: texts,
     FieldType.NUMBERS: _numbers,
-    FieldType.ONE_OR_SEVERAL: _numbers,
+    FieldType.ONE_OR_SEVERAL: _candidates,
     FieldType.WHOLES: _wholes,
     FieldType.BINS: _bins,
     FieldType.PAIRS: _pairs,

@@ -104,7 +104,7 @@ class RequestStore:
             return ""
 
     def run_folder(self, identity: str) -> Path:
-        """Where a run keeps what it needs to go on after it was killed."""
+        """Returns the folder in which a run keeps what it needs to go on after it was killed."""
         folder = self.folder / f"{identity}-run"
         make_private_folder(folder)
         return folder

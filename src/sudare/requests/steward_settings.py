@@ -60,7 +60,7 @@ class AskableTable:
 
     @property
     def place(self) -> str | Path:
-        """Where it is."""
+        """Returns where the table is."""
         return self.source if is_address(self.source) else Path(self.source)
 
     def data(self) -> str | os.PathLike[str]:
@@ -103,7 +103,7 @@ class RequestSettings:
 
     @property
     def store(self) -> RequestStore:
-        """Where requests are kept."""
+        """Returns the store of requests."""
         return RequestStore(self.requests_folder, self.people)
 
     def table(self, name: str) -> AskableTable:

@@ -197,7 +197,7 @@ class Number:
         return found.astype(np.int64) if self.whole and not self.has_indicator else found
 
     def with_plain_stand_in(self) -> Number:
-        """The same column with the value that stands in for missing ones in place of the word for it."""
+        """Returns the column with the value that stands in for missing ones in place of the word for it."""
         return self if self.missing == self.stand_in else replace(self, missing=self.stand_in)
 
     @property

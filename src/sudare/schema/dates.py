@@ -95,7 +95,7 @@ class Date(Number):
 
     @cached_property
     def as_number(self) -> Number:
-        """The same column as a whole number of units since `first`. Raise SchemaError where bins or stand-in lie outside."""
+        """Returns the column as a whole number of units since `first`. Raise SchemaError where bins or stand-in lie outside."""
         bins = None if self.bins is None else tuple(map(self.units_of, self.bins))
         is_moment = self.missing not in (None, MISSING_AT_CENTRE, MISSING_INDICATOR)
         missing = self.units_of(str(self.missing)) if is_moment else self.missing
@@ -112,7 +112,7 @@ class Date(Number):
         return self.as_number.stand_in
 
     def with_plain_stand_in(self) -> Date:
-        """The same column with the moment that stands in for missing ones in place of the word for it."""
+        """Returns the column with the moment that stands in for missing ones in place of the word for it."""
         is_word = self.missing in (MISSING_AT_CENTRE, MISSING_INDICATOR)
         return replace(self, missing=self.value_text(self.stand_in)) if is_word and self.stand_in is not None else self
 

@@ -120,7 +120,7 @@ def group_sums(
 def database_group_sums(
     data: object, declared: Schema, groups: Groups, summed: Sequence[str], squared: Sequence[str]
 ) -> GroupSums | None:
-    """The same numbers, added up by the database that the data are in; None where its rows have to be read."""
+    """Returns the group sums, added up by the database that the data are in; None where its rows have to be read."""
     numbers = numbers_among(declared, summed)
     columns = [SummedColumn(name, number, STEP / 2, 1 / STEP) for name, number in numbers.items()]
     columns += [SummedColumn(name, numbers[name], STEP / 2, 1 / STEP, STEP) for name in squared]

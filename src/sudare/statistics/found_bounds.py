@@ -252,7 +252,7 @@ def cheapest_bound(
     per_epsilon: float,
     rule: BoundsRule,
 ) -> float:
-    """Of `bound` and the edges, the place with the least estimated squared error of a sum that is released with the ε of the draft.
+    """Returns, of `bound` and the edges, the place with the least estimated squared error of a sum that is released with the ε of the draft.
 
     The error is the variance of Laplace noise for this width, and what the noisy counts say is clipped, of the cells up to the last one that stands out or to `bound`,
     whichever is further; where something is clipped, `caution` standard deviations of the noise on that are added.
@@ -273,7 +273,7 @@ def whole_bounds(low: float, high: float) -> tuple[float, float]:
 
 
 def whole_number(number: FoundNumber) -> FoundNumber:
-    """The same with bounds moved inwards to whole numbers, and bins that begin at such."""
+    """Returns the column with bounds moved inwards to whole numbers, and bins that begin at such."""
     low, high = max(float(np.ceil(number.low)), 1 - LARGEST_WHOLE), min(float(np.floor(number.high)), LARGEST_WHOLE - 1)
     return FoundNumber(low, high, tuple(sorted({edge for edge in map(np.ceil, number.bins) if low < edge < high})))
 

@@ -59,6 +59,8 @@ Floats = NDArray[np.float64]
 MOST_CELLS: Final = 2**20
 # So many values of at most one are added exactly.
 MOST_ROWS: Final = 2**32
+# Sums over so many rows, and squares of the range, are floats within these bounds.
+LARGEST_REACH: Final = 2.0**500
 # Of ε, where groups are not declared.
 KEY_SHARE: Final = Fraction(1, 4)
 
@@ -118,6 +120,12 @@ class GroupedTable(PrivateEstimator):
 
     # Checks and declared columns
 
+    def _check_parameters(self) -> None:
+        """Also which columns are named, before the rows of persons are counted: what is refused must not depend on whether somebody has more than are kept."""
+        super()._check_parameters()
+        if self.schema is not None:
+            self._columns_of(self.schema)
+
     def _declare(self, X: object, table: Any) -> None:
         self._keep(self._columns_of(self.schema), self.schema.digest if self.schema is not None else None)
 
@@ -172,6 +180,12 @@ class GroupedTable(PrivateEstimator):
                 f"Column {clashing!r} is grouped by, and a column of the table is called so.", "Rename the column."
             )
         numbers = numbers_among(schema, wanted)
+        wide = next((name for name in self._summed() if _reach(numbers[name]) > LARGEST_REACH), None)
+        if wide is not None:
+            raise InvalidParameter(
+                f"The bounds of column {wide[:64]!r} are beyond 2⁵⁰⁰: no float holds its sums and variances.",
+                "Use another unit.",
+            )
         groups = math.prod(self._declared_groups(schema).shape)
         if groups * (1 + self._sums_in_a_cell()) > MOST_CELLS:
             raise InvalidParameter(f"The table has more than {MOST_CELLS:,} cells.", "Group by fewer columns.")
@@ -545,6 +559,11 @@ def _put(
     """Numbers and their intervals as columns; they are values of `number`, or of no declared column."""
     for column, values in ((name, value), (f"{name}_low", low), (f"{name}_high", high)):
         found[column] = values.tolist() if number is None else values_shown(number, values)
+
+
+def _reach(number: Number) -> float:
+    """The bound that is farther from zero."""
+    return max(abs(number.low), abs(number.high))
 
 
 def _names(given: object, what: str) -> tuple[str, ...]:

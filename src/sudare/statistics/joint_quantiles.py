@@ -291,7 +291,7 @@ class JointQuantiles:
     def second_draw(
         self, counts: Sequence[Integers], ends: Sequence[End], middles: Integers
     ) -> tuple[list[Choice], float]:
-        """The same ranks again, among cells from that of each quantile on to one side (`middles`, by column and quantile), and the rate."""
+        """Returns the draws of the same ranks among cells from that of each quantile on to one side (`middles`, by column and quantile), and the rate."""
         choices = []
         for column, cells in zip(counts, middles.tolist(), strict=True):
             (below, upto), wanted = self._ranks(column), self._wanted(column)

@@ -107,7 +107,7 @@ class Keys:
         return np.array([kept.get(key, len(self.found)) for key in codes.found] + [len(self.found)], dtype=np.int64)
 
     def to_list(self) -> list[list[Any]]:
-        """As a release writes them."""
+        """Returns the keys as a release writes them."""
         return [list(key) for key in self.found]
 
     @classmethod

@@ -94,7 +94,7 @@ def gaussian_quantile(ratio: Floats, cells: int, level: float) -> Floats:
 
 
 def laplace_quantile(ratio: Floats, cells: int, level: float) -> Floats:
-    """The same for Laplace draws of scale one, |ratio| ≤ 1."""
+    """Returns that quantile for Laplace draws of scale one, |ratio| ≤ 1."""
     knots = [_laplace_knot(float(knot), cells, level) for knot in _KNOTS]
     found: Floats = np.interp(np.abs(ratio), _KNOTS, knots)
     return found

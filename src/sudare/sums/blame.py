@@ -123,7 +123,7 @@ def contradictions(transcripts: Sequence[Transcript]) -> list[Contradiction]:
 
 
 def broken_rules(transcripts: Sequence[Transcript]) -> list[Contradiction]:
-    """The same with what a proven liar may have caused among others."""
+    """Returns all contradictions, those included that a proven liar may have caused among others."""
     if not transcripts:
         return []
     _check_same_task(transcripts)
@@ -211,7 +211,7 @@ class _About:
             yield from (said[signer] for signer in sorted(said))
 
     def contradiction(self, reason: Reason, among: Iterable[int], *sides: Sequence[Statement]) -> Contradiction:
-        """With the names of those among whom somebody lied."""
+        """Returns a contradiction with the names of those among whom somebody lied."""
         names = tuple(self.context.names[member] for member in sorted(set(among)))
         attempt = (self.context.attempt,)
         return Contradiction(reason, names, self.context.iteration, attempt, tuple(map(tuple, sides)))
@@ -454,16 +454,17 @@ def _histories(sums: Sequence[_About]) -> Iterator[Contradiction]:
                 signers.setdefault(each.signer, each)
         if len(sides) < 2:
             continue
-        first, *others = sides.values()
-        both = [
-            (first[signer], other[signer]) for other in others for signer in sorted(frozenset(first) & frozenset(other))
-        ]
+        said: dict[int, list[Statement]] = {}
+        for side in sides.values():
+            for signer, statement in side.items():
+                said.setdefault(signer, []).append(statement)
         everyone = range(len(group[0].context.publics))
         found = group[0].contradiction("histories differ", everyone, *(tuple(side.values()) for side in sides.values()))
         yield replace(found, attempts=())
-        for one, another in both:
-            told = group[0].contradiction("two histories", [one.signer], [one], [another])
-            yield replace(told, attempts=())
+        for signer in sorted(said):
+            if len(said[signer]) > 1:
+                one, another = said[signer][:2]
+                yield replace(group[0].contradiction("two histories", [signer], [one], [another]), attempts=())
 
 
 def _grouped(items: Iterable[Item], key: Callable[[Item], Hashable]) -> list[list[Item]]:

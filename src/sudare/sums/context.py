@@ -61,7 +61,7 @@ class Roster:
         return len(self.members)
 
     def with_relay(self, relay: PublicKeys) -> Roster:
-        """The same with the relay after the last member. Raise InvalidParameter unless its keys are its own; they are looked at once."""
+        """Returns the roster with the relay after the last member. Raise InvalidParameter unless its keys are its own; they are looked at once."""
         if relay not in self._with_relays:
             self._with_relays[relay] = Roster((*self.members, RELAY_NAME), (*self.publics, relay))
         return self._with_relays[relay]
@@ -116,12 +116,12 @@ class SumContext:
 
     @property
     def share_threshold(self) -> int:
-        """So many of a member's share holders open one of its secrets."""
+        """How many of a member's share holders open one of its secrets."""
         return self.neighbourhood.threshold if self.neighbourhood is not None and self.is_sparse else self.threshold
 
     @property
     def quorum(self) -> int:
-        """So many members settle what all sign at most once: any two such sets of members share an honest one."""
+        """How many members settle what all sign at most once: any two such sets of members share an honest one."""
         return least_threshold(len(self.roster), self.dishonest)
 
     @property
@@ -131,7 +131,7 @@ class SumContext:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Of all that sign anything, by position."""
+        """Names of all that sign anything, by position."""
         return self.members
 
     @cached_property

@@ -42,7 +42,7 @@ class SumAssessment:
 
     @property
     def honest_addends(self) -> int:
-        """So many honest members' addends, at least, are in whatever sum is opened: those of more than half in any case."""
+        """The least number of honest members' addends in any sum that is opened: more than half of them in any case."""
         return max(self.threshold - self.dishonest - self.most_separated, (self.members - self.dishonest) // 2 + 1)
 
     @property

@@ -22,7 +22,7 @@ class HeardTotals:
         return HeardTotals(own, self.others)
 
     def with_other(self, me: Participant, sender: int, body: Heard) -> HeardTotals:
-        """With what another member said, if it is signed and the first it says. Where there is a collector, its statement must be with it and say the same."""
+        """Returns these with what another member said, if it is signed and the first it says. Where there is a collector, its statement must be with it and say the same."""
         if sender in self.others:
             return self
         # Only what a total's digest can be is kept: nobody fills another's memory.

@@ -17,7 +17,7 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class InputRecord:
-    """Of one input, over all attempts at its sum. `voted_for` is the bitmap of the only members that it may be added up with.
+    """What is remembered of one input over all attempts at its sum. `voted_for` is the bitmap of the only members that it may be added up with.
 
     They were voted for in attempt `voted_in`, or settled before the sum began.
     """

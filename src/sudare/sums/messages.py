@@ -171,7 +171,7 @@ Body = ToCollector | ToMember
 
 @dataclass(frozen=True)
 class SumKeys:
-    """Of one member for one sum: the public key for its masks, the commitment to its self-seed, and its choice of neighbours.
+    """What one member publishes for one sum: the public key for its masks, the commitment to its self-seed, and its choice of neighbours.
 
     Where everyone is a neighbour, nobody is named.
     """

@@ -148,7 +148,7 @@ class Party:
 
     @property
     def failure(self) -> SumError | None:
-        """The same as an error."""
+        """Returns the failure of this party's part as an error; None while there is none."""
         if isinstance(self._member, MemberState):
             return member.failure(self.participant, self._member)
         return serverless.failure(self.participant, self._member)

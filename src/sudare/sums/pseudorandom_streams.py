@@ -47,7 +47,7 @@ def derived(key: bytes, purpose: bytes, context: bytes) -> bytes:
 
 
 def stretched(seed: bytes, count: int) -> Words:
-    """So many words from a seed that serves nothing else: AES-256-CTR from a zero counter, read as little-endian words."""
+    """`count` words from a seed that serves nothing else: AES-256-CTR from a zero counter, read as little-endian words."""
     room = np.empty(count + 2, dtype="<u8")
     encryptor = Cipher(algorithms.AES(seed), modes.CTR(bytes(_BLOCK_BYTES))).encryptor()
     encryptor.update_into(zeros(count), room.data.cast("B"))
@@ -66,5 +66,5 @@ def permutation(seed: bytes, count: int) -> list[int]:
 
 @lru_cache(maxsize=8)
 def zeros(count: int) -> bytes:
-    """So many words of zeros."""
+    """The bytes of `count` words that are zero."""
     return bytes(_WORD_BYTES * count)

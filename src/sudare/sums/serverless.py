@@ -42,11 +42,11 @@ class ServerlessState:
         return self._with("place", place)._with("waiting", waiting)
 
     def after(self, heard_totals: HeardTotals) -> ServerlessState:
-        """With more heard of the total."""
+        """Returns the state with more heard of the total."""
         return self._with("heard_totals", heard_totals)
 
     def finished(self) -> ServerlessState:
-        """With the total that everyone heard."""
+        """Returns the state with the total that everyone heard."""
         return self._with("total", self.place.total)
 
     def ended(self, reason: str) -> ServerlessState:

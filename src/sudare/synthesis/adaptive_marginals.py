@@ -100,7 +100,7 @@ class AdaptiveEngine:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Of all columns that no other determines, the label last."""
+        """Names of all columns that no other determines, the label last."""
         determined = dict(self.determined)
         return tuple(name for name in self._all_sizes if name not in determined)
 
@@ -324,7 +324,7 @@ class AdaptiveEngine:
         found.add(table, found.tree.with_pair(pair, before))
 
     def error_bounds(self, tensors: Tensors, total: float, confidence: float) -> tuple[Floats, Floats]:
-        """Of all pairs how far the distribution is from the truth, and what none of them exceeds with this confidence.
+        """Returns for all pairs how far the distribution is expected to be from the truth, and what none of them exceeds with this confidence.
 
         Half the sum of |true count − count of the distribution| over the cells, as a share of the released number of rows.
         """

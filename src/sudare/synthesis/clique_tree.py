@@ -66,7 +66,7 @@ class CliqueTree:
 
     @cached_property
     def cells(self) -> int:
-        """Of all cliques together."""
+        """Number of cells of all cliques together."""
         return sum(self.cells_of(clique) for clique in self.cliques)
 
     @cached_property
@@ -79,7 +79,7 @@ class CliqueTree:
 
     @cached_property
     def neighbours(self) -> tuple[tuple[tuple[int, Columns], ...], ...]:
-        """Of every clique the cliques beside it, with what they share."""
+        """Returns for every clique the cliques beside it, with what they share."""
         beside: list[list[tuple[int, Columns]]] = [[] for _ in self.cliques]
         for place, parent in enumerate(self.parents[1:], 1):
             beside[place].append((parent, self.separators[place]))
@@ -87,7 +87,7 @@ class CliqueTree:
         return tuple(map(tuple, beside))
 
     def cells_of(self, columns: Iterable[int]) -> int:
-        """Of one table of these columns."""
+        """Returns the number of cells of a table of these columns."""
         return math.prod(self.sizes[column] for column in columns)
 
     def clique_with(self, columns: Columns) -> int | None:
@@ -97,7 +97,7 @@ class CliqueTree:
         return min(held, key=lambda place: (self.cells_of(self.cliques[place]), place), default=None)
 
     def joining_cells(self, column: int) -> Mapping[int, int]:
-        """Of every other column, how many cells a tree has more that holds it and `column` in one clique; 0 where this one does."""
+        """Returns for every other column how many cells a tree has more that holds it and `column` in one clique; 0 where this one does."""
         found = {other: 0 for clique in self.cliques if column in clique for other in clique}
         # Nearer cliques come first, and what is on the way to a farther one is on the way to both.
         for end, path in self._paths_from(column).items():

@@ -24,7 +24,7 @@ _ROUNDING_VARIANCE: Final = 1 / 12
 
 
 def noise_variance(standard_deviation: float) -> float:
-    """Of a noisy count that was rounded to a whole number."""
+    """Returns the variance of a noisy count that was rounded to a whole number."""
     return standard_deviation**2 + _ROUNDING_VARIANCE
 
 

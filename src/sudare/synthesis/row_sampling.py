@@ -13,7 +13,7 @@ def generator_of(random_state: int | np.random.Generator | None) -> np.random.Ge
 
 
 def drawn_cells(shares: Floats, groups: Positions, generator: np.random.Generator) -> Positions:
-    """For every row a cell by the shares of its group; `shares` has a row of weights, not all zero, for every group."""
+    """Returns for every row a cell, drawn by the shares of its group; `shares` has a row of weights, not all zero, for every group."""
     size = shares.shape[1]
     heights = np.cumsum(shares, axis=1)
     heights /= heights[:, -1:]
@@ -24,7 +24,7 @@ def drawn_cells(shares: Floats, groups: Positions, generator: np.random.Generato
 
 
 def drawn_rows(weights: Floats, rows: int, generator: np.random.Generator) -> Positions:
-    """So many positions, each as often as its weight asks for up to one, in random order."""
+    """Returns `rows` positions, each as often as its weight asks for up to one, in random order."""
     heights = np.cumsum(weights)
     marks = (np.arange(rows) + generator.random()) * (heights[-1] / rows)
     return generator.permutation(np.minimum(np.searchsorted(heights, marks, side="right"), len(weights) - 1))

@@ -67,7 +67,7 @@ class StagedNoise:
 
     @property
     def law(self) -> Literal["gaussian", "laplace"]:
-        """Of the noise."""
+        """The law of the noise."""
         return "laplace" if self.delta == 0 else "gaussian"
 
     def choice_rate(self, share: Fraction) -> Fraction:
@@ -92,7 +92,7 @@ class StagedNoise:
 
     @property
     def noise_scale(self) -> float:
-        """Of one table that gets the whole budget."""
+        """Noise scale of one table that gets the whole budget."""
         return self.for_counts(Fraction(1), 1, 1).noise_scale
 
     def apply(self, values: Floats, source: WholeNoise) -> Floats:

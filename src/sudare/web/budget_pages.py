@@ -150,7 +150,7 @@ def _without_folders(entry: Entry) -> Entry:
 
 
 def account_path(name: str) -> str:
-    """Where an account is shown."""
+    """Returns the path of the page that shows an account."""
     return f"/budget/{quote(name, safe='')}"
 
 

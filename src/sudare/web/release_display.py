@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from sudare.dossier.number_table import NumberTable, measured_rows, number_table
 from sudare.dossier.released_numbers import ReleasedNumbers, numbers_or_none
-from sudare.errors import InvalidParameter, ReleaseUntrusted, SudareError
+from sudare.errors import InvalidParameter, ReleaseMalformed, ReleaseUntrusted, SudareError
 from sudare.languages import Language
 from sudare.privacy import Release
 from sudare.privacy.release import audited, read
@@ -185,6 +185,8 @@ def _listed(path: Path, modified: int, size: int, inode: int, trusted: TrustedKe
         view, problem = view_of(read(path), trusted), None
     except SudareError as error:
         view, problem = None, error
+    except Exception:  # noqa: BLE001 - one file of whoever sent it must not keep the others from being shown
+        view, problem = None, ReleaseMalformed("This release cannot be shown here.", ReleaseMalformed.help)
     return ListedFile(path.name, path, modified / 1e9, size, view, problem)
 
 

@@ -57,7 +57,7 @@ def release_file(visit: Visit) -> Response:
 
 @page("viewer")
 def verify_form(visit: Visit) -> Response:
-    """Where a received file is dropped."""
+    """The page on which a received file is dropped."""
     return visit.render("verify.html", view=None, name="", origin="", trusts=len(_trusted(visit).senders))
 
 

@@ -308,6 +308,7 @@ def change_request(visit: Visit) -> Response:
             change(settings, request.identity, kind, values, who=visit.user, reason=reason, is_owner=visit.is_steward)
     except SudareError as error:
         return _change_form(visit, settings, request, values, reason, problem=error, status=400)
+    visit.services.log.write("request-changed", user=visit.user, request=request.identity)
     return visit.redirect(f"/requests/{request.identity}")
 
 

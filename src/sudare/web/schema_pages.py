@@ -174,7 +174,7 @@ def _waiting(visit: Visit) -> list[Waiting]:
 
 
 def schema_path(name: str) -> str:
-    """Where a schema is shown."""
+    """Returns the path of the page that shows a schema."""
     return f"/schemas/{quote(name, safe='')}"
 
 

@@ -24,6 +24,7 @@ from sudare.web.settings import PageSettings
 CHAIN_SECONDS = 60.0
 # So many prices are computed at once: each may take a processor for seconds, and pages run in the same process.
 MOST_PRICES = 4
+MOST_FILES_HELD = 4
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ class Services:
         self._priced_for: set[str] = set()
         # Comparing a password takes 32 MiB: a few at once, in threads of their own, so that pages do not wait for them.
         self.comparing = FairTurns(2)
+        # A received file is held in memory, several times over while it is looked at: a few at once, and of each user one.
+        self.receiving = FairTurns(MOST_FILES_HELD)
 
     @property
     def cookie(self) -> str:

@@ -6,6 +6,7 @@ this session, runs the function in a thread, and tells errors in words. A functi
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 import traceback
@@ -33,6 +34,8 @@ from sudare.web.shared_server_state import Services, services_of
 
 FORM_TOKEN: Final = "form_token"  # noqa: S105 (the name of a field)
 LARGEST_FORM_BYTES: Final = 1 << 16
+# Larger ones hold files: they wait for their turn.
+LARGEST_TEXT_BYTES: Final = 1 << 20
 MOST_FIELDS: Final = 2000
 READING_SECONDS: Final = 60.0
 
@@ -121,6 +124,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 def page(least: Role, *, largest_bytes: int = LARGEST_FORM_BYTES) -> Callable[[Handler], Endpoint]:
     """A function of a visit as an endpoint for whoever has this role, or one that may do more."""
+    takes_files = largest_bytes > LARGEST_TEXT_BYTES
 
     def decorated(handler: Handler) -> Endpoint:
         @functools.wraps(handler)
@@ -133,10 +137,12 @@ def page(least: Role, *, largest_bytes: int = LARGEST_FORM_BYTES) -> Callable[[H
             try:
                 if not visit.may(least):
                     raise HTTPException(403)
-                if request.method not in ("GET", "HEAD"):
-                    visit = Visit(request, services, session, await read_form(request, largest_bytes), visit.language)
-                    check_form(request, session.is_form_token(visit.form.text(FORM_TOKEN)))
-                response = await run_in_threadpool(handler, visit)
+                async with services.receiving.turn(visit.user) if takes_files else contextlib.nullcontext():
+                    if request.method not in ("GET", "HEAD"):
+                        form = await read_form(request, largest_bytes)
+                        visit = Visit(request, services, session, form, visit.language)
+                        check_form(request, session.is_form_token(form.text(FORM_TOKEN)))
+                    response = await run_in_threadpool(handler, visit)
             except SudareError as error:
                 services.log.write("refused", user=session.user, error=type(error).__name__)
                 response = visit.problem(error, _status_of(error))
@@ -154,7 +160,7 @@ def page(least: Role, *, largest_bytes: int = LARGEST_FORM_BYTES) -> Callable[[H
 
 
 def signed_out(request: Request) -> Response:
-    """Where somebody goes who is not signed in: to the form for it, and afterwards back."""
+    """Returns the answer to somebody who is not signed in: the form for it, and for what is no page a refusal."""
     if request.method == "GET":
         return RedirectResponse("/sign-in", status_code=303)
     return refusal(request, 401)

@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from sudare.consortium import Agreement, LearningTask, Member
+from sudare.consortium import (
+    Agreement,
+    Budget,
+    LearningTask,
+    Member,
+    MemberEntry,
+    ModelsTask,
+    ScalerTask,
+    Task,
+)
 from sudare.consortium.agreement.amendments import Amendment, adopt_proposal, amended, history_folder
 from sudare.consortium.agreement.approvals import Approvals, is_paid_in_another_version, permit
 from sudare.consortium.agreement.consortium_setup_steps import schedule_from_words
@@ -21,12 +30,13 @@ from sudare.consortium.node_control_files import ask_running_node
 from sudare.consortium.sum_terms import schedule_lines, schedule_values
 from sudare.consortium.task_review import decide_task
 from sudare.consortium.tasks.task_account import mark_of
+from sudare.consortium.tasks.task_costs import check_plannable
 from sudare.errors import AgreementError, NotApproved, SudareError, TaskStopped
 from sudare.privacy import Guarantee
 from sudare.privacy.account_balance import Amount
 from sudare.privacy.accounting import pure_cost
 from tests.consortium.agreement.test_amendments import proposed
-from tests.consortium.clinics import IDENTITIES, NAMES, founded, node_of, patients
+from tests.consortium.clinics import IDENTITIES, NAMES, SCHEMA, founded, node_of, patients
 from tests.consortium.documents import DOCUMENT, agreement_of, signed_by_all, three_identities
 from tests.consortium.local_transport import LocalHub
 
@@ -98,6 +108,24 @@ def test_the_price_of_a_schedule_is_what_its_runs_are_charged() -> None:
     agreement = agreement_of(keys, tasks=tasks, schedules={"weekly": weekly})
     (values,) = schedule_values(agreement)
     assert (values["epsilon"], values["year_epsilon"]) == (0.8, 0.8)
+
+
+def test_budgets_hold_what_all_runs_are_charged_and_no_less() -> None:
+    """Costs are added as the ledger adds them, and a run is charged what it is planned to, whatever ε stands in the text."""
+
+    def agreed(task: Task, runs: int, epsilon: float) -> Agreement:
+        members = tuple(MemberEntry(name, IDENTITIES[name].public_key.hex(), Budget(epsilon, 0.0)) for name in NAMES)
+        schedules = (Schedule("monthly", task.name, "month", "2026-12-01", runs),)
+        return Agreement("clinics", SCHEMA, members=members, tasks=(task,), schedules=schedules)
+
+    for runs, budget in ((3, 0.3), (6, 0.6), (7, 0.7), (12, 1.2)):
+        check_plannable(agreed(ScalerTask("scale", 0.1, 0.0), runs, budget))
+        with pytest.raises(AgreementError, match="holds less"):
+            agreed(ScalerTask("scale", 0.1, 0.0), runs + 1, budget)
+    twice = ModelsTask("counts", "PrivateHistogram", 0.2, parameters={"neighbours": "add-remove"})
+    check_plannable(agreed(twice, 6, 2.4))
+    with pytest.raises(AgreementError, match=r"cost ε = 4\.8, δ = 0 in all"):
+        check_plannable(agreed(twice, 12, 2.4))
 
 
 def test_versions_change_schedules() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -273,6 +274,23 @@ def test_two_processes_with_one_key_are_noticed_by_the_others_and_by_the_one_tha
     assert first.reporters_of_our_double() == {second.name}
     assert twin.reporters_of_our_double() == set()
     assert first.refused_by() == set()
+
+
+def test_a_member_that_begins_anew_with_another_key_for_this_one_does_not_make_it_believe_in_a_second_process() -> None:
+    """It has taken a version that names another key for it, and refuses what it says: nobody speaks with its key."""
+    hub = Hub(3, 1.0)
+    for number in range(8):
+        hub.step(number * 0.01)
+    first, second, _ = hub.sessions.values()
+    others = {**second.pins.keys, first.name: Identity.generated().public_key}
+    anew = Session(second.name, second._identity, second.publics, replace(second.pins, keys=others))
+    said = first.announcement_due(20.0)
+    assert said is not None
+    anew.receive(Packet(first.name, said.content), 20.0)
+    (refusal,) = [content for receiver, content in anew.due(20.0) if receiver == first.name and content[4] == 5]
+    first.receive(Packet(second.name, refusal), 20.0)
+    assert first.reporters_of_our_double() == set()
+    assert first.refused_by() == {second.name}
 
 
 def test_late_words_of_a_process_that_has_ended_are_no_second_one() -> None:

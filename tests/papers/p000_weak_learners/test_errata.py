@@ -209,3 +209,8 @@ def test_breast_cancer_gains_from_large_epsilon_over_the_free_intercept_only():
             found.append(task.accuracy(simulated_members.mirror_averaged(task, messages)).mean())
     assert np.mean(aggregated[0.5]) < np.mean(free) - 0.02
     assert np.mean(free) + 0.01 < np.mean(aggregated[5.0]) < np.mean(tuned)
+
+
+def test_e_to_the_tenth_has_a_zero_less():
+    """Section 5.2 prints 2.2 × 10⁵ for what ε = 10 allows."""
+    assert math.exp(10) == pytest.approx(2.2e4, rel=0.01)

@@ -23,6 +23,7 @@ ALL = [
     ObjectivePerturbationClassifier(20.0, 1e-6, radius=2.0),
     ChaudhuriClassifier(20.0),
     ChaudhuriClassifier(20.0, method="output"),
+    ChaudhuriClassifier(20.0, method="laplace"),
     GradientDescentClassifier(5.0, noise="modern"),
     GradientDescentClassifier(50.0, convexity=0.1, loss="hinge"),
 ]
@@ -66,6 +67,19 @@ def test_parameters_are_those_of_the_functions():
     )
 
 
+def test_output_perturbation_has_laplace_noise_on_every_entry_as_the_paper_words_it():
+    X, y = made_up(40)
+    rows = (X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0))[np.newaxis]
+    signs = np.where(y == "yes", 1.0, -1.0)[np.newaxis]
+    seed = np.random.RandomState(3).randint(2**31)
+    for method, by_coordinate in (("output", False), ("laplace", True)):
+        expected = perturbed_erm.chaudhuri_output(
+            rows, signs, 1.0, 0.02, np.random.default_rng(seed), by_coordinate=by_coordinate
+        )
+        model = ChaudhuriClassifier(1.0, method=method, random_state=3).fit(X, y)
+        np.testing.assert_array_equal(model.coef_, expected[0])
+
+
 def test_computed_epsilons():
     X, y = made_up(50)
 
@@ -75,6 +89,7 @@ def test_computed_epsilons():
     assert computed(ObjectivePerturbationClassifier(1.0)) == pytest.approx(1.2013, abs=1e-3)
     assert computed(ChaudhuriClassifier(1.0)) < 0.7
     assert computed(ChaudhuriClassifier(1.0, method="output")) == 1.0
+    assert computed(ChaudhuriClassifier(1.0, method="laplace")) == 1.0
     assert computed(GradientDescentClassifier(1.0)) < 0.1
 
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import xlogy
 
 from sudare.papers.p001_gibbs_posteriors.estimators import GibbsPosteriorClassifier
 from sudare.papers.p001_gibbs_posteriors.inverse_temperatures import concentration_beta, gaussian_beta
@@ -38,12 +39,21 @@ def test_the_poincare_constant_is_the_log_sobolev_constant():
 
 
 def test_the_unknown_constant_of_theorem_9_can_be_one():
-    """Restricted to an interval, a normal law has a smaller variance than N(0, 1): Poincaré's constant does not grow."""
-    axis = np.linspace(-0.5, 2.0, 100_001)
-    density = np.exp(-(axis**2) / 2)
-    density /= density.sum()
-    mean = density @ axis
-    assert density @ (axis - mean) ** 2 <= 1
+    """Restricted to an interval, a normal law keeps eq. 36 with D_LS = 1, and eq. 40."""
+    for low, high in ((-0.5, 2.0), (3.0, 3.5), (-8.0, 0.5)):
+        axis = np.linspace(low, high, 100_001)
+        density = np.exp(-(axis**2) / 2)
+        density /= density.sum()
+        mean = density @ axis
+        assert density @ (axis - mean) ** 2 <= 1
+        for f, slope in (
+            (axis, np.ones_like(axis)),
+            (np.exp(axis / 2), np.exp(axis / 2) / 2),
+            (1 + axis**2, 2 * axis),
+            (np.cos(3 * axis), -3 * np.sin(3 * axis)),
+        ):
+            entropy = density @ xlogy(f**2, f**2) - xlogy(density @ f**2, density @ f**2)
+            assert entropy <= 2 * (density @ slope**2) * (1 + 1e-4)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])

@@ -9,8 +9,11 @@ import pytest
 from scipy.special import ndtr
 
 from sudare.errors import DataError, InvalidParameter
+from sudare.linear.losses import Logistic
+from sudare.linear.mechanism import Facts
 from sudare.papers.p001_gibbs_posteriors import theorems
-from sudare.papers.p001_gibbs_posteriors.estimators import GibbsPosteriorClassifier, eq_27_beta
+from sudare.papers.p001_gibbs_posteriors.estimators import FixedBetaDraws, GibbsPosteriorClassifier, eq_27_beta
+from sudare.privacy.accounting import gaussian_delta
 
 RANDOM = np.random.default_rng(1)
 
@@ -48,6 +51,11 @@ def test_theorem_8_bounds_the_tail_of_linear_losses(beta):
     assert theorems.privacy_loss_tail(divergence, divergence) == 1.0
 
 
+def test_what_neither_law_can_give_does_not_tell_them_apart():
+    assert theorems.d_priv([0.5, 0.5, 0.0], [0.25, 0.75, 0.0]) == pytest.approx(math.log(2))
+    assert theorems.d_priv([1.0, 0.0], [0.5, 0.5]) == math.inf
+
+
 def test_constants_of_section_3():
     assert theorems.least_radius(1.0, 2.0, 4, 1.0) == 5.0
     assert theorems.restriction_constant(2.0) == pytest.approx(1 + math.log(4 / 3))
@@ -67,6 +75,19 @@ def test_the_classifier_of_section_4_1():
     for wrong in ({"epsilon": 0.0}, {"delta": 0.0}, {"delta": 1.0}, {"lam": 0.0}, {"R": -1.0}):
         with pytest.raises(InvalidParameter, match=f"{next(iter(wrong))} must be a number"):
             GibbsPosteriorClassifier(**wrong).fit(z, [0, 1] * 20)
+
+
+def test_the_delta_of_the_classifier_has_the_distance_of_a_chain_that_could_draw_in_it():
+    facts = Facts(1_000, 5, 1.0, Logistic(), 20.0)
+    method = FixedBetaDraws(facts, 1.0, 1e-5, sampler="auto", beta=0.5)
+    profile = gaussian_delta(2 * 0.5 / math.sqrt(10.0), 1.0)
+    distance = float(method.proximal_plan.total_variation)
+    assert distance > 0
+    assert method.kept_delta == theorems.approximate_sampling_delta(1.0, profile, distance) > profile
+    assert FixedBetaDraws(facts, 1.0, 1e-5, sampler="exact", beta=0.5).kept_delta == profile
+    z = np.random.default_rng(0).uniform(-0.5, 0.5, (200, 2))
+    model = GibbsPosteriorClassifier(0.5, lam=0.1, classes=[0, 1], random_state=0).fit(z, (z[:, 0] > 0).astype(int))
+    assert model.delta_ > gaussian_delta(2 * model.beta_ * math.sqrt(2) / math.sqrt(20.0), 0.5)
 
 
 def test_nothing_is_promised_where_the_classifier_learned_its_classes():

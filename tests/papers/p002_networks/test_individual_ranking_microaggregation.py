@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sudare.errors import InvalidParameter, SchemaError
+from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.papers.p002_networks.individual_ranking_microaggregation import groups_of_rows, individually_ranked
 from sudare.schema import Category, Label, Number, Schema
 
@@ -54,9 +54,18 @@ def test_values_stay_within_declared_ones_whatever_the_noise(table):
 
 def test_what_cannot_be_ranked_is_told(table):
     generator = np.random.default_rng(0)
-    for wrong in (table.assign(smoker="never"), table.assign(age=np.nan)):
-        with pytest.raises(SchemaError, match="does not declare"):
+    for wrong, error, told in (
+        (table.assign(smoker="never"), SchemaError, "does not list"),
+        (table.assign(age=np.nan), SchemaError, "lacks a value"),
+        (table.drop(columns="ill"), SchemaError, "lacks 'ill'"),
+        (table.assign(age="medicine731"), SchemaError, "holds text"),
+        (table.assign(age=["medicine731", *table["age"][1:]]), SchemaError, "'age'"),
+        (table[:0], DataError, "no rows"),
+    ):
+        with pytest.raises(error, match=told) as raised:
             individually_ranked(wrong, SCHEMA, 1.0, generator)
+        assert "never" not in str(raised.value)
+        assert "medicine731" not in str(raised.value)
     with pytest.raises(InvalidParameter, match="epsilon must be"):
         individually_ranked(table, SCHEMA, 0.0, generator)
     with pytest.raises(InvalidParameter, match="group_size must be"):

@@ -7,9 +7,9 @@ import pytest
 
 from sudare import Release
 from sudare.dictionary.column_families import Poisson
-from sudare.errors import InvalidParameter, NotSolved, SudareError
+from sudare.errors import DataError, InvalidParameter, NotSolved, SudareError
 from sudare.papers.p003_decentralised.algorithm1 import CollaborativeDictionary
-from sudare.papers.p003_decentralised.consensus_methods import RandomChunking
+from sudare.papers.p003_decentralised.consensus_methods import PaillierConsensus, RandomChunking
 from sudare.papers.p003_decentralised.graphs import cycle
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth
 
@@ -96,3 +96,34 @@ def test_where_algorithm_3_fails_the_advice_works():
     assert "updates='corrected'" in refused.value.remedy
     CollaborativeDictionary(**settings, updates="corrected").fit(tables)
     CollaborativeDictionary(**{**settings, "rho0": 1e3}, updates="sign").fit(tables)
+
+
+def test_records_are_those_of_the_family():
+    """The product's families say what they are about; tables of another kind are refused."""
+    tables = [np.array([[1.0, 2.5], [0.0, -1.0]])] * 3
+    with pytest.raises(DataError, match="Member 1"):
+        CollaborativeDictionary(2, family=Poisson()).fit(tables)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"family": "poisson"}, "family is no exponential family"),
+        ({"family": Poisson}, "family is no exponential family"),
+        ({"consensus": "chunks"}, "consensus is no way"),
+        ({"consensus": PaillierConsensus(cycle(5), 256)}, "the graph has 5 members"),
+    ],
+)
+def test_other_families_and_ways_to_sum_are_named(parameters, words):
+    with pytest.raises(SudareError, match=words):
+        CollaborativeDictionary(2, **parameters).fit([np.ones((4, 2))] * 3)
+
+
+def test_records_far_from_zero_need_their_means_subtracted_with_the_printed_updates(records):
+    """(1.61) as printed adds twice the square of where records lie; what is said then helps."""
+    far = [table + 40 for table in records]
+    with pytest.raises(NotSolved) as refusal:
+        CollaborativeDictionary(6, rho0=30.0, random_state=0).fit(far)
+    assert "Subtract the columns' means" in str(refusal.value)
+    mean = np.concatenate(far).mean(axis=0)
+    assert CollaborativeDictionary(6, rho0=30.0, random_state=0).fit([table - mean for table in far]).n_patterns_ <= 3

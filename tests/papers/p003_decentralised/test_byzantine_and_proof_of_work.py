@@ -87,3 +87,25 @@ def test_walks_reach_zero_as_often_as_1_25_says():
     assert np.mean(paths[:, -1] == 0) == pytest.approx(catch_up_probability(0.3, 2), abs=0.012)
     ended = paths[paths[:, -1] == 0]
     assert np.all(np.diff((ended == 0).astype(int), axis=1) >= 0)
+
+
+@pytest.mark.parametrize("below", [0, 0.5, 2**256 + 1, True])
+def test_work_that_would_never_be_proved_is_refused(below):
+    """Between 0 and 1 no hash is small enough, and the search had no end."""
+    with pytest.raises(InvalidParameter, match="below"):
+        proof_of_work(1, 2, below)
+
+
+def test_a_bad_miner_named_twice_counts_once_and_nobody_is_refused():
+    assert group_probabilities([1, 2], [0, 0]) == pytest.approx((2 / 3, 1 / 3))
+    with pytest.raises(InvalidParameter, match="nobody"):
+        group_probabilities([1, 2], [2])
+
+
+@pytest.mark.parametrize(
+    ("opinions", "traitors", "depth"),
+    [([2, 0, 1, 1], [0], 1), ([1, 0, 1, 1], [4], 1), ([1, 0, 1, 1], [0], -1), ([], [], 0)],
+)
+def test_generals_who_are_none_are_refused(opinions, traitors, depth):
+    with pytest.raises(InvalidParameter):
+        byzantine_decisions(opinions, traitors, depth, lambda speaker, hearer, order: 0)

@@ -259,3 +259,11 @@ def test_confirmations_are_the_fewest(share: float, risk: float) -> None:
 def test_refusals(ask) -> None:
     with pytest.raises(InvalidParameter):
         ask()
+
+
+@pytest.mark.parametrize("probability", [catch_up_probability, nakamoto_probability, rewrite_probability])
+@pytest.mark.parametrize(("share", "blocks"), [(0.1, -2), (0.1, 1.5), ("a", 2), (float("nan"), 2)])
+def test_fewer_blocks_than_none_have_no_probability(probability, share, blocks):
+    """(1.25) at z = −2 would be 81."""
+    with pytest.raises(InvalidParameter):
+        probability(share, blocks)

@@ -80,3 +80,10 @@ def test_only_gaussian_patterns_and_matching_lengths():
         single_variable_compensation(other, np.ones((3, 2)))
     with pytest.raises(DataError):
         likelihood_compensation(lambda rows: rows[:, 0], np.ones((3, 2)), np.ones(4))
+
+
+@pytest.mark.parametrize("predict", [lambda X: X, lambda X: X[:1, 0], lambda X: np.array(["a"] * len(X))])
+def test_a_model_answers_one_number_a_record(predict):
+    """A column in place of numbers would be compared with every record's output."""
+    with pytest.raises(DataError, match="predict"):
+        likelihood_compensation(predict, np.ones((3, 1)), [1.0, 2.0, 3.0])

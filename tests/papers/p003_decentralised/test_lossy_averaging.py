@@ -100,3 +100,12 @@ def test_arguments_are_checked():
         Links(GRAPH, loss=1.0)
     with pytest.raises(InvalidParameter, match="edge"):
         Links(cycle(6), down=((0, 3),))
+
+
+def test_links_that_work_join_all_members():
+    """Who hears nobody keeps its own number, and all others agree on another one."""
+    with pytest.raises(InvalidParameter, match="never agree"):
+        Links(cycle(5), down=((0, 1), (4, 0)))
+    assert Links(cycle(5), down=((0, 1),)).down
+    # Whoever sits elsewhere in the next round is heard there.
+    assert Links(cycle(5), down=((0, 1), (4, 0)), changing=True).down

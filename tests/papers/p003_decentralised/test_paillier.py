@@ -81,3 +81,9 @@ def test_without_the_extra_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "phe", None)
     with pytest.raises(ExtraMissing, match=r"sudare\[papers\]"):
         paillier.keypairs(1, 256)
+
+
+@pytest.mark.parametrize("tolerance", [0, 1, 2.0, -1e-3])
+def test_a_tolerance_is_between_zero_and_one(tolerance):
+    with pytest.raises(InvalidParameter, match="tolerance"):
+        paillier.paillier_cost(cycle(3), tolerance, 256)

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from sudare.papers.p003_decentralised import STUDY
-from sudare.papers.study import result_values
+from sudare.papers.p003_decentralised import STUDY, in_the_chapters_order
+from sudare.papers.study import Figure, ResultTable, StudyResult, result_values
 from sudare.papers.study_page import study_page_html
+
+
+def test_figures_come_in_the_order_of_the_chapter_and_then_ours():
+    labels = ["Figure 1.9", "Lost and late messages", "Figure 1.8", "A hard case"]
+    found = in_the_chapters_order(
+        StudyResult(
+            [ResultTable(f"{label}: a table", ("",), [], "") for label in labels],
+            [Figure(label, "", []) for label in labels],
+        )
+    )
+    ordered = ["Figure 1.8", "Figure 1.9", "Lost and late messages", "A hard case"]
+    assert [figure.label for figure in found.figures] == ordered
+    assert [table.title for table in found.tables] == [f"{label}: a table" for label in ordered]
 
 
 @pytest.mark.long

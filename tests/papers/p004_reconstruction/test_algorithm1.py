@@ -56,6 +56,33 @@ def test_two_components_are_found(perturbed, update):
     assert not model.distribution_.band(edges).calibrated
 
 
+def test_bins_change_next_to_nothing(perturbed):
+    """Section 3.1.3: values as they are. Bins of a 16th of φ move means and scales by less than a tenth of their standard errors."""
+    perturbation, y, _, _ = perturbed
+    in_bins, as_they_are = (FiniteMixtureReconstruction(perturbation, 2, in_bins=way).fit(y) for way in (True, False))
+    for name in ("weights", "means", "scales"):
+        found, exact = (getattr(model.components_, name) for model in (in_bins, as_they_are))
+        np.testing.assert_allclose(found, exact, atol=2e-3)
+    # A bin's mean stands for its values: at most h²/24·max|(log g)''| for each of them.
+    assert abs(in_bins.log_likelihood_ - as_they_are.log_likelihood_) < len(y) / 16**2 / 24
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"components": 2.0}, {"components": None}, {"backtracking": "no"}, {"in_bins": 1}]
+)
+def test_other_kinds_of_parameters_are_refused(perturbed, parameters):
+    perturbation, y, _, _ = perturbed
+    with pytest.raises(InvalidParameter, match=next(iter(parameters))):
+        FiniteMixtureReconstruction(perturbation, **parameters).fit(y)
+
+
+def test_equal_values_have_a_likelihood():
+    """Nothing to spread a start over: scales begin at the least there is."""
+    model = FiniteMixtureReconstruction(LaplacePerturbation(BOUNDS, epsilon=8.0), (1, 2)).fit(np.full(20, 5.0))
+    assert np.isfinite(model.log_likelihood_)
+    np.testing.assert_allclose(model.components_.means, 5.0, atol=0.1)
+
+
 def test_both_updates_rise_to_the_same_likelihood_in_any_unit(perturbed):
     perturbation, y, _, _ = perturbed
     closed, gradient = (

@@ -52,6 +52,48 @@ def test_one_component_has_the_right_axes(one_component, update):
     )
 
 
+def test_printed_steps_are_taken_as_they_are_where_they_are_not_cut(one_component):
+    """A short one is the same; one of a hundred times the closed-form step throws the means out, and the fit says so."""
+    perturbations, columns = one_component
+    short = [
+        FiniteMixtureJointReconstruction(
+            perturbations, 1, update="gradient", learning_rate=1e-6, cut_steps=cut, max_iter=20, tolerance=1e-9
+        )
+        for cut in (True, False)
+    ]
+    with pytest.warns(ConvergenceWarning):
+        first, second = (model.fit(columns).components_ for model in short)
+    np.testing.assert_array_equal(first.covariances, second.covariances)
+    wild = FiniteMixtureJointReconstruction(
+        perturbations, 1, update="gradient", learning_rate=1e-2, cut_steps=False, max_iter=20
+    )
+    with pytest.warns(ConvergenceWarning):
+        wild.fit(columns)
+    cut = FiniteMixtureJointReconstruction(perturbations, 1, update="gradient", learning_rate=1e-2).fit(columns)
+    assert np.isfinite(wild.log_likelihood_)
+    assert not wild.converged_
+    assert cut.log_likelihood_ > wild.log_likelihood_ + 100
+
+
+def test_rows_can_be_taken_as_they_are(one_component):
+    perturbations, columns = one_component
+    few = [column[:2000] for column in columns]
+    in_bins, as_they_are = (
+        FiniteMixtureJointReconstruction(perturbations, 1, rotate=False, in_bins=way).fit(few).components_
+        for way in (True, False)
+    )
+    np.testing.assert_allclose(in_bins.means, as_they_are.means, atol=0.01)
+    np.testing.assert_allclose(in_bins.covariances, as_they_are.covariances, atol=0.02)
+
+
+@pytest.mark.parametrize("parameters", [{"rotate": "no"}, {"cut_steps": 0}, {"perturbations": None}])
+def test_other_kinds_of_parameters_are_refused(one_component, parameters):
+    perturbations, columns = one_component
+    model = FiniteMixtureJointReconstruction(perturbations, 1).set_params(**parameters)
+    with pytest.raises(InvalidParameter):
+        model.fit(columns)
+
+
 def test_units_do_not_matter(one_component):
     perturbations, columns = one_component
     metres = [perturbations[0], LaplacePerturbation((0, 0.01), epsilon=16)]

@@ -9,8 +9,9 @@ from __future__ import annotations
 import datetime
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -181,19 +182,21 @@ class Agreement:
                         "Lower the task's epsilon and delta, or raise the member's budget.",
                     )
 
+        self.check_schedules(lambda schedule: self.task(schedule.task).cost)
+
+    def check_schedules(self, cost_of_run: Callable[[Schedule], tuple[float, float]]) -> None:
+        """Raise AgreementError where all runs of all schedules together, each at such a cost, are more than a member's budget holds."""
+        costs = [(each.runs, *cost_of_run(each)) for each in self.schedules]
+        # As the ledger adds them: ten times 0.1 are 1.
+        exact = [sum((cost[0] * Fraction(repr(float(cost[part]))) for cost in costs), Fraction(0)) for part in (1, 2)]
+        total = float(exact[0]), float(exact[1])
         for member in self.members:
-            costs = [self.schedule_cost(schedule) for schedule in self.schedules]
-            total = sum(cost[0] for cost in costs), sum(cost[1] for cost in costs)
-            if total[0] > member.budget.epsilon or total[1] > member.budget.delta:
+            budget = (Fraction(repr(float(each))) for each in (member.budget.epsilon, member.budget.delta))
+            if any(part > has for part, has in zip(exact, budget, strict=True)):
                 raise AgreementError(
                     f"The schedules cost ε = {total[0]:g}, δ = {total[1]:g} in all, and `members.{member.name}.budget` holds less.",
                     "Agree on fewer or cheaper runs, or raise the member's budget.",
                 )
-
-    def schedule_cost(self, schedule: Schedule) -> tuple[float, float]:
-        """What all runs of a schedule cost a member together, as the agreement has it: their sum."""
-        epsilon, delta = self.task(schedule.task).cost
-        return epsilon * schedule.runs, delta * schedule.runs
 
     def schedule_of(self, task: str) -> Schedule | None:
         """The schedule that a task is a run of; None where it is none."""

@@ -37,18 +37,18 @@ LEFT: Final = "left"
 
 
 def proposal_path(agreement_path: Path) -> Path:
-    """Where the next version of an agreement is proposed: beside it."""
+    """Returns the path of the next version of an agreement, where it is proposed: beside it."""
     return agreement_path.with_name(f"{agreement_path.stem}{_NEXT}{agreement_path.suffix}")
 
 
 def path_after_adoption(path: Path) -> Path:
-    """Where the agreement will stand that is proposed in this file; the path itself where it is no proposal's."""
+    """Returns where the agreement will stand that is proposed in this file; the path itself where it is no proposal's."""
     stem = path.stem
     return path.with_name(stem.removesuffix(_NEXT) + path.suffix) if stem.endswith(_NEXT) else path
 
 
 def history_folder(agreement_path: Path) -> Path:
-    """Where the versions are kept that were in force."""
+    """Returns the folder of the versions that were in force."""
     return agreement_path.with_name(f"{agreement_path.stem}{_HISTORY}")
 
 
@@ -364,7 +364,7 @@ def keep_version(folder: Path, agreement: Agreement, statements: Statements, mod
 
 
 def kept_path(folder: Path, agreement: Agreement) -> Path:
-    """Where a version stands in a folder that holds versions."""
+    """Returns the path of a version in a folder that holds versions."""
     return folder / f"{agreement.version:04d}-{agreement.digest[:12]}.toml"
 
 

@@ -27,6 +27,7 @@ from sudare.consortium.agreement.member_settings import Member, Policy
 from sudare.consortium.agreement.schedules import Schedule
 from sudare.consortium.agreement.signed_statements import now
 from sudare.consortium.agreement.taken_versions import knows_all_versions, version_digests
+from sudare.consortium.ledger_rollback import check_not_older, heads_in
 from sudare.consortium.tasks.definitions import DictionaryTask, Task
 from sudare.consortium.tasks.task_account import (
     Permission,
@@ -82,13 +83,15 @@ def permit(member: Member, agreement: Agreement, task: Task) -> Permission:
     """What one run of the task may cost at this member; raises `NotApproved` unless it may start.
 
     Policy and steward judge what the run is planned to charge, whatever the agreement's text says. What still needs the steward
-    is entered as a request.
+    is entered as a request. Raise LedgerRolledBack where the ledger is an older one than this member knows, and LedgerMissing where it is gone.
     """
     needed, approvals = required(member, task), Approvals(member.state_folder)
     # A denial counts also where the policy asks for no approval: whoever entered it wants the task not to run.
     found = approvals.undenied_state(agreement, task)
     if needed and found.state == "pending":
         raise _waiting(task)
+    # What the ledger says is paid counts only where it is the ledger that this member knows.
+    check_not_older(member)
     if is_used(member, agreement, task):
         raise run_already(task.name)
     if is_paid_in_another_version(member, agreement, task):
@@ -106,7 +109,7 @@ def permit(member: Member, agreement: Agreement, task: Task) -> Permission:
     if needed:
         _check_approved(found, task, cost)
     undenied = partial(_held_undenied, member.state_folder, agreement, task)
-    return Permission(task.name, mark_of(agreement, task.name), *cost, undenied)
+    return Permission(task.name, mark_of(agreement, task.name), *cost, undenied, partial(heads_in, member.state_folder))
 
 
 @contextlib.contextmanager
@@ -219,7 +222,7 @@ class Approvals:
         return found if of_schedule.state == "none" else replace(of_schedule, task=task.name, task_digest=task.digest)
 
     def undenied_state(self, agreement: Agreement, task: Task) -> Decision:
-        """The same. Raise `NotApproved` where it is a denial."""
+        """Returns what was decided. Raise `NotApproved` where it is a denial."""
         found = self.state(agreement, task)
         if found.state == "denied":
             raise NotApproved(

@@ -173,13 +173,26 @@ class Rotated:
     kept: Path
 
 
-def signed(member: Member, identity: Identity, files: Iterable[Path] = (), *, instead: bool = False) -> Statements:
+def signed(
+    member: Member,
+    identity: Identity,
+    files: Iterable[Path] = (),
+    *,
+    instead: bool = False,
+    shown: Agreement | None = None,
+) -> Statements:
     """The statements with this member's signature over the agreement and with those in files from others, written.
 
     Raise AgreementError where this member has signed another version of the same number and is not to sign this one `instead`: signatures cannot be
     taken back, so both could come into force. First versions are not taken by nodes by themselves, and are signed again whenever they were changed.
+    Raise AgreementError also where another text stands there than the one that was `shown`, and checked, before the key was opened.
     """
     agreement = member.agreement()
+    if shown is not None and shown.digest != agreement.digest:
+        raise AgreementError(
+            f"The agreement was changed meanwhile: it was {shown.digest[:12]}, and is {agreement.digest[:12]} now.",
+            "Nothing was signed. Ask who changed it, read it again, then sign.",
+        )
     before = other_signed_version(member, agreement)
     if before is not None and agreement.version > 1 and not instead:
         raise AgreementError(
@@ -202,6 +215,11 @@ def other_signed_version(member: Member, agreement: Agreement) -> str | None:
     """The digest of the version of this number that the member has signed last; None where it is this one, or there is none."""
     before = _signed_versions(member).get(str(agreement.version))
     return None if before in (None, agreement.digest) else before
+
+
+def remembers_signing(member: Member, agreement: Agreement) -> bool:
+    """Whether this version is the one of its number that the member has signed last, by its state folder."""
+    return _signed_versions(member).get(str(agreement.version)) == agreement.digest
 
 
 def _signed_versions(member: Member) -> dict[str, str]:

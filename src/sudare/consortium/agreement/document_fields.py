@@ -142,7 +142,7 @@ class Field:
         return text
 
     def hexadecimal(self, digits: int) -> str:
-        """So many hexadecimal digits."""
+        """Returns the value: `digits` hexadecimal digits."""
         if not isinstance(self.value, str) or len(self.value) != digits or not _HEXADECIMAL.fullmatch(self.value):
             raise self.refused(f"{digits} hexadecimal digits")
         return self.value

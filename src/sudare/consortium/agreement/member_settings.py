@@ -184,7 +184,7 @@ class Member:
 
     @property
     def versions_folder(self) -> Path:
-        """Where this member keeps the versions of the agreement that it has taken."""
+        """Returns the folder of the versions of the agreement that this member has taken."""
         return self.state_folder / "agreements"
 
     @property
@@ -218,11 +218,11 @@ class Member:
         return CsvFile(found, **said) if said else found
 
     def task_folder(self, agreement: Agreement, task: str) -> Path:
-        """Where the state of a task of this agreement is kept."""
+        """Returns the folder of the state of a task of this agreement."""
         return self.state_folder / "tasks" / agreement.digest[:16] / task
 
     def results_folder(self, task: str) -> Path:
-        """Where what came of a task is put."""
+        """Returns the folder of a task's results."""
         return self.folder / "results" / task
 
     def own_release(self, task: str) -> Path:

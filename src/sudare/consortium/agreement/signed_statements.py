@@ -182,7 +182,7 @@ class Statements:
         return replace(both, signatures=signatures, sum_keys=sum_keys)
 
     def signed(self, agreement: Agreement, name: str, identity: Identity) -> Statements:
-        """With a member's signature over the agreement, and over its keys for sums under it; signatures over anything else are dropped."""
+        """Returns the statements with a member's signature over the agreement, and over its keys for sums under it; signatures over anything else are dropped."""
         agreement.check_complete()
         check_is_key_of(agreement, self, name, identity.public_key)
         own = {name: identity.sign(_AGREEING, agreement.digest.encode()).hex()}
@@ -192,7 +192,7 @@ class Statements:
         return kept.with_sum_keys(agreement, name, identity)
 
     def with_sum_keys(self, agreement: Agreement, name: str, identity: Identity) -> Statements:
-        """With a member's public keys for sums under the agreement, signed."""
+        """Returns the statements with a member's public keys for sums under the agreement, signed."""
         return replace(self, sum_keys={**self.sum_keys, name: _signed_sum_keys(agreement, identity)})
 
     # As a document
@@ -287,6 +287,12 @@ def signature_status(agreement: Agreement, statements: Statements) -> SignatureS
         revoked=tuple(sorted(chains.lost)),
         without_sum_keys=tuple(sorted(good - with_sum_keys)),
     )
+
+
+def is_signed_with(agreement: Agreement, statements: Statements, name: str, key: bytes) -> bool:
+    """Whether the signature of a member over the agreement is one by this very key."""
+    signature = bytes.fromhex(statements.signatures.get(name, ""))
+    return verifies(key, _AGREEING, agreement.digest.encode(), signature)
 
 
 def keys_in_force(agreement: Agreement, statements: Statements) -> Mapping[str, bytes]:
@@ -426,7 +432,7 @@ def statements_to_keep(
 
 
 def statements_path(agreement_path: str | os.PathLike[str]) -> Path:
-    """Where the statements about an agreement are kept: beside it."""
+    """Returns the path of the statements about an agreement: beside it."""
     return Path(agreement_path).with_suffix(ENDING)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
 
@@ -22,12 +23,15 @@ from sudare.consortium.agreement.amendments import (
     history_folder,
     keep_version,
     kept_path,
+    proposal_path,
 )
+from sudare.consortium.agreement.consortium_setup_steps import remembers_signing
 from sudare.consortium.agreement.document_fields import hexadecimal, parsed_json, whole
 from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.agreement.signed_statements import (
     Statements,
     carried,
+    is_signed_with,
     signature_status,
     statements_path,
     statements_to_keep,
@@ -42,8 +46,8 @@ def take_version(member: Member, agreement: Agreement, *, instead: bool = False)
     """Remember a version that is in force as the one that this member has taken. Returns the numbers of versions that the history lacked, and has again.
 
     A version that is later than the one remembered gives the account the budget that it names. Raise AgreementError where the member has taken a later
-    version, another one of the same number, or one from which the versions that are kept do not lead to this one; with `instead` it leaves the one that
-    it has taken for this one, if both go back to one version.
+    version, another one of the same number, one from which the versions that are kept do not lead to this one, or one that was signed in its name with
+    another key; with `instead` it leaves the one that it has taken for this one, if both go back to one version.
     """
     check_can_be_taken(member, agreement, instead=instead)
     taken, left = _remembered(member), taken_version(member)
@@ -74,6 +78,7 @@ def check_can_be_taken(member: Member, agreement: Agreement, *, instead: bool = 
             f"This is version {agreement.version} of the agreement; this member has taken version {taken['version']} ({taken['digest'][:12]}) already.",
             "Ask another member for that version and its statements, and put them in place.",
         )
+    check_is_signed_here(member, agreement)
     left = taken_version(member)
     if not instead or left is None:
         _check_leads_to(member, taken, agreement)
@@ -83,6 +88,33 @@ def check_can_be_taken(member: Member, agreement: Agreement, *, instead: bool = 
         (each, *earlier_versions(each, member.agreement_path, known.versions)) for each in (left, agreement)
     )
     check_is_branch(ours, known.statements, theirs)
+
+
+def check_is_signed_here(member: Member, following: Agreement) -> None:
+    """Raise AgreementError unless this member itself has signed a version: by its state folder, or with the key that stands for it under the one that it has taken.
+
+    Anybody can enter a key of its own under another's name, and sign with it; and whoever knows a key that was handed over can still sign with that.
+    """
+    taken = taken_version(member)
+    if taken is None or taken.digest == following.digest or remembers_signing(member, following):
+        return
+    key = signature_status(taken, member.statements(taken)).keys.get(member.name)
+    if key is None or not any(is_signed_with(following, each, member.name, key) for each in _told(member, following)):
+        raise AgreementError(
+            f"Version {following.version} of the agreement ({following.digest[:12]}) is not signed by this member: the signature in the name of '{member.name}' is not by the key that stands for it.",
+            "Ask the others who wrote it. If this version is meant, sign it: sudare consortium sign --next",
+        )
+
+
+def _told(member: Member, following: Agreement) -> Iterator[Statements]:
+    """What is told of signatures about a version: beside the agreement, beside the proposal, and what this member has seen."""
+    for path in (
+        member.agreement_path,
+        proposal_path(member.agreement_path),
+        kept_path(member.versions_folder, following),
+    ):
+        with contextlib.suppress(SudareError):
+            yield Statements.load(path)
 
 
 def taken_version(member: Member) -> Agreement | None:

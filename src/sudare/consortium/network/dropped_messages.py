@@ -104,7 +104,7 @@ class DropLines:
 
 
 def place_of(error: Exception) -> str:
-    """Where an error was raised, as names of functions and numbers of lines; its text and the values are left out."""
+    """Returns where an error was raised, as names of functions and numbers of lines; its text and the values are left out."""
     frames = traceback.extract_tb(error.__traceback__)[-6:]
     path = " > ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
     return f"{type(error).__name__} at {path}"

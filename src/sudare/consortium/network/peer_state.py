@@ -109,12 +109,23 @@ class Peer:
     sent_at: float = float("-inf")
     resends: int = 0
     heard_at: float | None = None
-    refuses_us: bool = False
+    # The life of it that has refused something that this life has said.
+    refusing_life: bytes | None = None
     bad_signatures: int = 0
     difference: AgreementMismatch | None = None
     has_left: bool = False
     # Its key no longer counts: nothing is heard of it, and nothing sent to it.
     is_barred: bool = False
+
+    @property
+    def refuses_our_key(self) -> bool:
+        """Whether a life of it that does not know this one refuses what this one says: it has another key for this member."""
+        return self.refusing_life is not None and not self.reports_our_double
+
+    @property
+    def reports_our_double(self) -> bool:
+        """Whether the life of it that this one has keys with refuses what this one says: it hears another process with the same key."""
+        return self.channel is not None and self.refusing_life == self.channel.incarnation
 
     def listens_to_new_life(self, now: float) -> bool:
         """Whether an announcement of a life that is not known is looked at: a few at once, and from then on one a second."""
@@ -153,7 +164,7 @@ class Peer:
         self.displaced, self.channel, self.candidate = lately, channel, None
         self.receipt_owed, self.receipt_due, self.difference, self.has_left = False, float("inf"), None, False
         self.terms_owed = not channel.agrees
-        self.words_between, self.last_word_before, self.refuses_us = 0, channel.announced, False
+        self.words_between, self.last_word_before, self.refusing_life = 0, channel.announced, None
         return True
 
     def messages_due(self, channel: Channel, seal: Callable[[bytes], tuple[int, bytes]], now: float) -> Iterator[bytes]:

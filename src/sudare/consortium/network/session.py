@@ -171,7 +171,7 @@ class Session:
         return frozenset({self.name, *heard})
 
     def heard_within(self, now: float, seconds: float) -> frozenset[str]:
-        """The same, with those that have said farewell since: whoever is restarted within a task's deadline was not away."""
+        """Returns who was heard within the time, with those that have said farewell since: whoever is restarted within a task's deadline was not away."""
         heard = (name for name, peer in self._peers.items() if self._was_heard(peer, now - seconds))
         return frozenset({self.name, *heard})
 
@@ -191,7 +191,7 @@ class Session:
 
     def refused_by(self) -> frozenset[str]:
         """Members that said, signed, that they do not take this member's key for the one in the agreement."""
-        return frozenset(name for name, peer in self._peers.items() if peer.refuses_us and peer.channel is None)
+        return frozenset(name for name, peer in self._peers.items() if peer.refuses_our_key)
 
     def mistrusted(self) -> frozenset[str]:
         """Members in whose name hellos came that their pinned key did not sign, and no good one."""
@@ -200,13 +200,13 @@ class Session:
     def doubled(self) -> frozenset[str]:
         """Members with whose key two processes seem to speak at once: words of a life that another has followed go on coming.
 
-        Whoever passes them on may have kept them back from before it ended: only that life itself, if it is told (`reporters_of_our_double`), is sure.
+        Whoever passes them on may have kept them back from before it ended: only that life itself, if it is told (`reporters_of_our_double`), knows more.
         """
         return frozenset(name for name, peer in self._peers.items() if peer.words_between >= _WORDS_OF_A_SECOND_NODE)
 
     def reporters_of_our_double(self) -> frozenset[str]:
-        """Members that said, signed, that another process speaks with this member's key, and that they hear that one."""
-        return frozenset(name for name, peer in self._peers.items() if peer.refuses_us and peer.channel is not None)
+        """Members that said, signed, that another process speaks with this member's key, and that they hear that one: so it is, or they lie."""
+        return frozenset(name for name, peer in self._peers.items() if peer.reports_our_double)
 
     def other_versions(self) -> dict[str, str]:
         """What to do about members that this one cannot read: in whose name messages of another protocol version came, and none of this one."""
@@ -240,7 +240,7 @@ class Session:
                 yield Packet(name, self._receipt(peer, peer.channel))
 
     def farewell(self, now: float) -> Announcement:
-        """For all: this member has what it needs, and expects nothing more in this life."""
+        """Returns what tells all that this member has what it needs, and expects nothing more in this life."""
         return self._announcement(GOODBYE, now)
 
     def forgive(self, seconds: float, now: float) -> None:
@@ -513,7 +513,7 @@ class Session:
         # What it refuses is something that this life has said: a relay that speaks in our name is refused as well.
         is_ours = ours in self._announced
         if is_ours and verifies(self.pins.keys[packet.sender], _REFUSAL_PURPOSE, text, signature):
-            peer.refuses_us = True
+            _, _, peer.refusing_life, _, _ = HEADER.unpack(header)
         else:
             self.drops.count(packet.sender, "unauthentic" if is_ours else "repeated")
 

@@ -32,7 +32,7 @@ class CheckpointStore:
         self._folder, self._lock, self._is_open_elsewhere = folder, lock, False
 
     def opened_alone(self) -> CheckpointStore:
-        """The same store for one that runs with it, so that no two do.
+        """Returns the store for one that runs with it, so that no two do.
 
         Whoever opened it so before in this process can save nothing more: what it has saved is what the new one finds. Raise InvalidParameter where
         another process has it open.

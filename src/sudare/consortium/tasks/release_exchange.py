@@ -82,7 +82,7 @@ class ReleaseExchange(Activity):
         return frozenset(self._withdrawn)
 
     def releases(self) -> dict[str, Release]:
-        """The same, verified again as they are read."""
+        """Returns the releases, verified again as they are read."""
         return {name: verified(file, self._keys[name], self._check) for name, file in self.files().items()}
 
     def begin(self, now: float) -> None:

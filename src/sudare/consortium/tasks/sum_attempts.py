@@ -41,7 +41,7 @@ _DEADLINES_OF_A_SUM: Final = 20
 
 @dataclass(frozen=True)
 class IterationStart:
-    """Where the script is before the sum of an iteration; `history` is the digest of all totals heard before.
+    """The state of the script before the sum of an iteration; `history` is the digest of all totals heard before.
 
     Whoever was left out of a total takes part in no later one: its records are not in what the script counts on. `among` are the only members that
     the addend is added up with, where that is settled.

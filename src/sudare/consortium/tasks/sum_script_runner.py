@@ -1,4 +1,4 @@
-"""A script of secure sums, run by one member among others that may be late, restarted, gone or lying. No I/O, no clock.
+"""A script of secure sums, run by one member among others that may be late, restarted, gone or lying. No I/O but the store, no clock.
 
 Everything that a restart needs is in the store before a message is handed out: the script's state with the addend (noise in it is
 drawn once), and the state of the sum. A member that takes them up again says the same bytes. The sum before stays open,
@@ -49,7 +49,7 @@ _LEAST_ANSWER_SECONDS: Final = 0.5
 
 @dataclass(frozen=True)
 class Timeouts:
-    """For how long members may be silent in a sum, and how long everyone is waited for before the first, in seconds."""
+    """How long members may be silent in a sum, and how long everyone is waited for before the first, in seconds."""
 
     silence_seconds: float = 30.0
     gathering_seconds: float = 600.0
@@ -138,7 +138,7 @@ class SumRunner(SumActivity):
         return True
 
     def tick(self, now: float, present: frozenset[str]) -> None:
-        """Those who were silent for too long have left."""
+        """Look at the time: members that were silent for too long count as having left."""
         if self.failure is None and not self._is_resting:
             self._guarded(self._gather if self._publics is None else self._look_around, now, present)
 
@@ -205,7 +205,7 @@ class SumRunner(SumActivity):
             self._ask(now)
 
     def _is_gathered(self, now: float) -> bool:
-        """Whether the first sum can begin: it waits for those who have not taken the task up where nobody may leave."""
+        """Whether the first sum can begin. Where members may leave it waits for those who have not taken the task up, until enough have and the deadline is over."""
         waits_for = set(self._group.members) - self._spoken - self._stopped_by
         is_late = now - self._begun_at >= self.deadline_seconds
         enough = len(self._spoken - self._stopped_by) >= self._group.threshold

@@ -24,7 +24,7 @@ _MOST_SUMS: Final = _MOST_LAST + _MOST_TROUBLED
 
 
 class Transcripts:
-    """Of the last sums of a task, and of those in which something went wrong: these are written at once, others when the task ends."""
+    """Transcripts of the last sums of a task, and of those in which something went wrong: these are written at once, others when the task ends."""
 
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store

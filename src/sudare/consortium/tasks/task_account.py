@@ -11,8 +11,9 @@ from typing import Final
 from sudare.consortium.agreement.agreement import Agreement
 from sudare.errors import NotApproved
 from sudare.privacy.account_balance import Amount
+from sudare.privacy.accounting import Cost
 from sudare.privacy.ledger import Account
-from sudare.privacy.ledger_chain import Entry, Receipt
+from sudare.privacy.ledger_chain import Entry, Head, Receipt, verify_contains
 from sudare.privacy.run_account import RunAccount
 
 # As many digits of an agreement's digest stand in its entries.
@@ -25,6 +26,7 @@ class Permission:
     """What one run of a task may cost, by plan, policy and steward. Exact sums cost no ε and are disclosed.
 
     `undenied` is held while something is entered: it raises `NotApproved` where the steward has denied the task since, and lets nobody do so meanwhile.
+    `known_heads` are the points that the ledger must have for anything to be entered: without them it is an older copy that was put back.
     """
 
     task: str
@@ -32,6 +34,7 @@ class Permission:
     epsilon: float
     delta: float
     undenied: Callable[[], AbstractContextManager[None]] = nullcontext
+    known_heads: Callable[[], Iterable[Head]] = tuple
 
 
 def mark_of(agreement: Agreement, task: str) -> str:
@@ -68,13 +71,21 @@ def run_already(task: str) -> NotApproved:
 class TaskAccount(RunAccount):
     """An account as one run of a task sees it. `run` is a name that the run keeps in its state from before the charge.
 
-    Where `is_resumed`, whoever comes again under the same run goes on with its charge. Sums keep their own receipt instead.
+    Where `is_resumed`, whoever comes again under the same run goes on with its charge. Sums keep their own receipt instead. Before anything is entered
+    `check_wanted` is asked in the process of the node: it raises where the run has ended there since.
     """
 
-    def __init__(self, account: Account, permission: Permission, run: str, is_resumed: bool) -> None:
+    def __init__(
+        self,
+        account: Account,
+        permission: Permission,
+        run: str,
+        is_resumed: bool,
+        check_wanted: Callable[[], None] = lambda: None,
+    ) -> None:
         permitted = Amount(permission.epsilon, permission.delta)
         super().__init__(account, permission.mark, permitted, is_resumed=is_resumed)
-        self._permission, self._run = permission, run
+        self._permission, self._run, self._check_wanted = permission, run, check_wanted
 
     def __reduce__(self) -> tuple[object, ...]:
         return TaskAccount, (Account(self.ledger, self.name), self._permission, self._run, self._is_resumed)
@@ -95,6 +106,11 @@ class TaskAccount(RunAccount):
 
     def _undenied(self) -> AbstractContextManager[None]:
         return self._permission.undenied()
+
+    def _check_entry(self, cost: Cost | None, entries: Callable[[], list[Entry]]) -> None:
+        self._check_wanted()
+        verify_contains(self.ledger.identity, entries(), self._permission.known_heads())
+        super()._check_entry(cost, entries)
 
     def _beyond(self, beyond: str) -> NotApproved:
         return NotApproved(

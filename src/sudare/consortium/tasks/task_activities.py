@@ -61,7 +61,7 @@ _RUN_NAME: Final = re.compile(rb"[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class TaskEnvironment:
-    """All that a task needs at one member."""
+    """All that a task needs at one member. `check_wanted` raises where nothing is to be paid for it any more."""
 
     member: Member
     agreement: Agreement
@@ -70,13 +70,14 @@ class TaskEnvironment:
     signing_keys: Mapping[str, bytes]
     sum_keys: Mapping[str, PublicKeys]
     session: Session
+    check_wanted: Callable[[], None] = lambda: None
 
     def store(self, task: Task) -> CheckpointStore:
-        """Where the checkpoints of a task are."""
+        """Returns the store of a task's checkpoints."""
         return CheckpointStore(self.member.task_folder(self.agreement, task.name))
 
     def results(self, task: Task) -> Path:
-        """Where what came of a task is put."""
+        """Returns the folder of a task's results."""
         folder = self.member.results_folder(task.name)
         make_private_folder(folder)
         return folder
@@ -97,7 +98,7 @@ class TaskEnvironment:
         if run is None:
             run = uuid.uuid4().hex
             store.save(_RUN, run.encode())
-        return TaskAccount(account, permission, run, is_resumed)
+        return TaskAccount(account, permission, run, is_resumed, self.check_wanted)
 
 
 def _run_in(store: CheckpointStore, is_paid: Callable[[], bool]) -> str | None:
@@ -119,6 +120,7 @@ def activity_of(task: Task, here: TaskEnvironment) -> Activity:
 
     Raises `NotApproved` unless it may run here; whatever it charges later is held to what was permitted now.
     """
+    here.check_wanted()
     permission, store = permit(here.member, here.agreement, task), here.store(task)
     if isinstance(task, DictionaryTask):
         return _sums(task, here, store, _dictionary_walk(task, here, permission, store))

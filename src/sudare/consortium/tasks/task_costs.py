@@ -8,10 +8,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.member_settings import Member
+from sudare.consortium.agreement.schedules import Schedule
 from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
 from sudare.consortium.tasks.task_defaults import (
     DICTIONARY_DEFAULTS,
@@ -143,7 +145,7 @@ def planned_for_new_member(task: Task, agreement: Agreement, rows: int) -> Amoun
 
 
 def check_plannable(agreement: Agreement) -> None:
-    """Raise AgreementError unless every task can be planned for a member with few records or with many, and every network can be trained."""
+    """Raise AgreementError unless every task can be planned for a member with few records or with many, every network can be trained, and budgets hold what schedules will charge."""
     for task in agreement.tasks:
         if isinstance(task, LearningTask) and task.method == "network":
             _check_network(task, agreement.schema)
@@ -158,6 +160,16 @@ def check_plannable(agreement: Agreement) -> None:
                     f"`tasks.{task.name}` cannot run as it stands: {error.problem}",
                     f"{error.remedy} All members then join and sign anew.",
                 ) from None
+    agreement.check_schedules(partial(run_cost, agreement))
+
+
+def run_cost(agreement: Agreement, schedule: Schedule) -> Amount:
+    """What one run of a schedule charges the account that a member opens for it; where that cannot be planned, as the agreement has it."""
+    task = agreement.task(schedule.task)
+    try:
+        return planned_for_new_member(task, agreement, USUAL_ROWS)
+    except SudareError:
+        return Amount(*task.cost)
 
 
 def _check_network(task: LearningTask, schema: Schema) -> None:

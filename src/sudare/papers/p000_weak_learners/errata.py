@@ -87,4 +87,10 @@ ERRATA: Final = (
         "≥ is meant; and it exceeds the one with a free intercept from about there on, and a tuned one at no ε up to 5",
         _HERE + "test_breast_cancer_gains_from_large_epsilon_over_the_free_intercept_only",
     ),
+    Erratum(
+        "section 5.2, ε = 10 of [3]",
+        "densities may differ by a factor of e¹⁰ ≈ 2.2 × 10⁵",
+        "e¹⁰ ≈ 2.2 × 10⁴",
+        _HERE + "test_e_to_the_tenth_has_a_zero_less",
+    ),
 )

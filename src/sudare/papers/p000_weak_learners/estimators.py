@@ -177,7 +177,8 @@ class ChaudhuriClassifier(PublishedClassifier):
     ----------
     epsilon : what is promised.
     regularization : Λ of mean loss + (Λ/2)‖θ‖²; twice the paper's λ_reg (eq. 24), which is 0.01.
-    method : "objective" perturbation, or "output" perturbation.
+    method : "objective" perturbation; "output" perturbation with noise of the same law in all directions, as in [10]; or "laplace", output perturbation
+        with Laplace noise on every entry, as the paper words it (section 2.2.2, way a).
     norm_bound, classes, random_state : as in ObjectivePerturbationClassifier.
     """
 
@@ -186,22 +187,25 @@ class ChaudhuriClassifier(PublishedClassifier):
     epsilon: float = 1.0
     _: KW_ONLY
     regularization: float = 0.02
-    method: Literal["objective", "output"] = "objective"
+    method: Literal["objective", "output", "laplace"] = "objective"
     norm_bound: float = 1.0
     classes: Sequence[Any] | None = None
     random_state: int | None = None
 
     def _parameters(self, rows: Floats, labels: Floats, generator: np.random.Generator) -> Floats:
-        if self.method not in ("objective", "output"):
-            raise InvalidParameter(f"method is 'objective' or 'output', got {self.method!r}.", "Use one of them.")
-        learn = getattr(perturbed_erm, f"chaudhuri_{self.method}")
-        found: Floats = learn(rows[np.newaxis], labels[np.newaxis], self.epsilon, self.regularization, generator)[0]
-        return found
+        if self.method not in ("objective", "output", "laplace"):
+            raise InvalidParameter(
+                f"method is 'objective', 'output' or 'laplace', got {self.method!r}.", "Use one of them."
+            )
+        given = rows[np.newaxis], labels[np.newaxis], self.epsilon, self.regularization, generator
+        if self.method == "objective":
+            return np.asarray(perturbed_erm.chaudhuri_objective(*given)[0])
+        return np.asarray(perturbed_erm.chaudhuri_output(*given, by_coordinate=self.method == "laplace")[0])
 
     def _computed_epsilon(self, rows: int) -> float:
-        if self.method == "output":
-            return self.epsilon
-        return perturbed_erm.chaudhuri_epsilon(self.epsilon, rows, self.regularization)
+        if self.method == "objective":
+            return perturbed_erm.chaudhuri_epsilon(self.epsilon, rows, self.regularization)
+        return self.epsilon
 
 
 @dataclass(eq=False, repr=False)

@@ -90,14 +90,19 @@ def printed_2_1(epsilon: float, delta: float, count: int) -> float:
     return bounds.theorem_2_1_b(1.0, RADIUS, WIDTH, epsilon, delta, count)
 
 
+def balanced_bound_2_1(epsilon: float, delta: float, count: int) -> float:
+    """What holds at the balanced Δ."""
+    noise, balanced = squared_noise(epsilon, delta), balanced_penalty(epsilon, delta)
+    return bounds.theorem_2_1_that_holds(noise, balanced, RADIUS, count)
+
+
 def theorem_2_1_table(found: Measurements, counts: Sequence[int]) -> ResultTable:
     """Measured beside the bounds."""
     rows: list[tuple[Cell, ...]] = []
     for delta in (0.0, DELTA):
         for count in counts:
             for epsilon in EPSILONS:
-                noise, balanced = squared_noise(epsilon, delta), balanced_penalty(epsilon, delta)
-                least = perturbed_erm.least_extra_penalty(epsilon)
+                noise, least = squared_noise(epsilon, delta), perturbed_erm.least_extra_penalty(epsilon)
                 rows.append(
                     (
                         delta,
@@ -107,7 +112,7 @@ def theorem_2_1_table(found: Measurements, counts: Sequence[int]) -> ResultTable
                         found.at(("least", count, delta), epsilon),
                         bounds.theorem_2_1_that_holds(noise, least, RADIUS, count),
                         found.at(("balanced", count, delta), epsilon),
-                        bounds.theorem_2_1_that_holds(noise, balanced, RADIUS, count),
+                        balanced_bound_2_1(epsilon, delta, count),
                         printed_2_1(epsilon, delta, count),
                     )
                 )
@@ -369,6 +374,7 @@ def bounds_figures(
             Series("measured, least Δ", [objective.at(("least", n, 0.0), e).value for n, e in places]),
             Series("measured, balanced Δ", [objective.at(("balanced", n, 0.0), e).value for n, e in places]),
             Series("eq. (6), constant 1", [printed_2_1(e, 0.0, n) for n, e in places], dashed=True),
+            Series("bound that holds, balanced Δ", [balanced_bound_2_1(e, 0.0, n) for n, e in places], dashed=True),
         ]
 
     def descent_lines(places: Sequence[tuple[int, float]]) -> list[Series]:
@@ -376,6 +382,11 @@ def bounds_figures(
             Series("measured, printed σ", [descent.at(("printed", n, 0.0), e).value for n, e in places]),
             Series("measured, modern σ", [descent.at(("modern", n, 0.0), e).value for n, e in places]),
             Series("eq. (8) ÷ n, constant 1", [printed_2_2(e, 0.0, n) / n for n, e in places], dashed=True),
+            Series(
+                "bound that holds, modern σ",
+                [corrected_bound_2_2(sigmas(n, e, 0.0)["modern"], 0.0, n) for n, e in places],
+                dashed=True,
+            ),
         ]
 
     def aggregate_lines(places: Sequence[tuple[int, float]]) -> list[Series]:

@@ -156,8 +156,8 @@ def table_1(printed: Measurements, best: Measurements, epsilons: Sequence[float]
         ("family", "combination", *(f"ε = {epsilon:g}" for epsilon in shown)),
         rows,
         f"{NEIGHBOURS} {printed.repeats} seeds (ERM over combinations and own plus consensus: {best.repeats}). 100 nodes × 50 rows, accuracy, messages by Chaudhuri's "
-        "objective perturbation. The paper's table has no numbers: it orders the literature into ERM and EWA. Its other entries (BIC, LASSO, Dantzig selector, "
-        "mixing of split data) are for regression without privacy and are not run. Combinations with weights of any sign that are fitted on own rows learn from those rows too.",
+        "objective perturbation. The paper's table has no numbers: it orders the literature into ERM and EWA. Its other entries (BIC, LASSO, Dantzig selector and "
+        "mixing of split data, for regression, and averaging of expert predictions) are without privacy and are not run. Combinations with weights of any sign that are fitted on own rows learn from those rows too.",
     )
 
 

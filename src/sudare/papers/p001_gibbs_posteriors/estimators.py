@@ -22,6 +22,7 @@ from sudare.linear.mechanism import Facts
 from sudare.linear.targets import accuracy_of, check_lengths, checked_classes, checked_labels, class_codes
 from sudare.papers.p000_weak_learners.estimators import warn_of_shortened_rows
 from sudare.papers.p001_gibbs_posteriors.inverse_temperatures import gaussian_beta
+from sudare.papers.p001_gibbs_posteriors.theorems import approximate_sampling_delta
 from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import gaussian_delta
 from sudare.privacy.array_checks import checked_matrix
@@ -42,7 +43,7 @@ def eq_27_beta(epsilon: float, delta: float, n: int, lam: float, R: float) -> fl
 
 @dataclass(frozen=True)
 class FixedBetaDraws(LogisticDraws):
-    """Draws at a given β. No promise is computed from it: `inverse_temperature` is what it is given."""
+    """Draws at a given β: `inverse_temperature` is what it is given, and `kept_delta` what follows from it."""
 
     beta: float = 1.0
 
@@ -51,9 +52,18 @@ class FixedBetaDraws(LogisticDraws):
         """As given."""
         return self.beta
 
+    @property
+    def kept_delta(self) -> float:
+        """The δ that a draw keeps at ε: that of the tight profile and, where a chain could draw, what its distance adds (Theorem 12)."""
+        facts = self.facts
+        profile = gaussian_delta(2 * self.beta * facts.norm_bound / math.sqrt(self.beta * facts.penalty), self.epsilon)
+        if self.proximal_plan is None:
+            return profile
+        return approximate_sampling_delta(self.epsilon, profile, float(self.proximal_plan.total_variation))
+
 
 class GibbsPosteriorClassifier(ClassifierMixin, BaseEstimator):
-    """(ε, `delta_`)-DP for two public `classes` as computed by the tight profile for rows of norm ≤ R; nothing of it can be released, and there is no ledger.
+    """(ε, `delta_`)-DP for two public `classes` as computed by the tight profile and the sampler's distance for rows of norm ≤ R; nothing of it can be released, and there is no ledger.
 
     Eqs. 24 to 27: sgn(aᵀz + b) with (a, b) from ∝ exp(−β Σ log(1 + e^{−y(aᵀz + b)}))·N(0, I/nλ), which is (25) made random. Longer rows are scaled down to norm R. `temperature` is "eq. 27" (β as
     printed, with R) or "tight" (with √(R² + 1), the norm of a row with its constant column). Without `classes`
@@ -96,11 +106,10 @@ class GibbsPosteriorClassifier(ClassifierMixin, BaseEstimator):
         printed = eq_27_beta(self.epsilon, self.delta, n, self.lam, self.R)
         tight = self.temperature == "tight"
         self.beta_ = gaussian_beta(self.epsilon, self.delta, norm, precision) if tight else printed
-        profile = gaussian_delta(2 * self.beta_ * norm / math.sqrt(precision), self.epsilon)
-        self.delta_ = 1.0 if self.classes is None else profile
         # Eq. 26's prior is not heated: exp(−(nλ/2)‖θ‖²) is exp(−β(ρ/2)‖θ‖²) with ρ = nλ/β.
         facts = Facts(n, rows.shape[1], norm * (1 + 2.0**-40), Logistic(), precision / self.beta_)
         method = FixedBetaDraws(facts, self.epsilon, self.delta, sampler="auto", beta=self.beta_)
+        self.delta_ = 1.0 if self.classes is None else method.kept_delta
         sampled = method.sampled(Rows.held(rows, signs[:, np.newaxis]), noise_source(self.random_state))
         self.theta_: Floats = sampled.points[0, 0]
         return self

@@ -22,9 +22,11 @@ def hockey_stick_delta(rho: ArrayLike, rho_neighbour: ArrayLike, epsilon: float)
 
 
 def d_priv(rho: ArrayLike, rho_neighbour: ArrayLike) -> float:
-    """sup |log ρ(A)/ρ′(A)| over events (eq. 4), which on a finite set is reached by single points."""
+    """sup |log ρ(A)/ρ′(A)| over events (eq. 4), which on a finite set is reached by single points that have a probability."""
+    first, second = np.asarray(rho, dtype=np.float64), np.asarray(rho_neighbour, dtype=np.float64)
+    possible = (first > 0) | (second > 0)
     with np.errstate(divide="ignore"):
-        return float(np.max(np.abs(np.log(np.asarray(rho)) - np.log(np.asarray(rho_neighbour)))))
+        return float(np.max(np.abs(np.log(first[possible]) - np.log(second[possible]))))
 
 
 def gibbs_map(beta: float, f: ArrayLike, base: ArrayLike) -> Floats:

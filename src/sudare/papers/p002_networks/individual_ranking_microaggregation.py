@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sudare.errors import SchemaError
 from sudare.parameter_checks import Numbers
-from sudare.schema import Number, Schema
+from sudare.schema import Date, Number, Schema
+from sudare.schema.column_values import declared_values
+from sudare.schema.table_from_any_frame import as_table, no_rows
 
 _GROUP_SIZES = Numbers(1, 2**31, whole=True)
 _EPSILONS = Numbers(0, math.inf, open_low=True, open_high=True)
@@ -37,23 +38,19 @@ def individually_ranked(
     _EPSILONS.check("epsilon", epsilon)
     size = max(1, round(math.sqrt(len(table)))) if group_size is None else group_size
     _GROUP_SIZES.check("group_size", size)
-    share = epsilon / len(schema.columns)
-    published = {}
-    for name, column in schema.columns.items():
+    columns = schema.columns
+    declared, _, _ = declared_values(as_table(table, list(columns)), columns)
+    if not len(table):
+        raise no_rows()
+    share = epsilon / len(columns)
+    published: dict[str, NDArray[Any]] = {}
+    for name, column in columns.items():
+        values = declared[name]
         if isinstance(column, Number):
-            values = np.clip(table[name].to_numpy(dtype=np.float64), column.low, column.high)
-            is_known = ~np.isnan(values)
+            noisy = _noisy_means(values.astype(np.float64), column, share, size, generator)
+            published[name] = column.values_array(noisy) if isinstance(column, Date) else noisy
         else:
-            values = pd.Index(column.levels).get_indexer(pd.Index(table[name]))
-            is_known = values >= 0
-        if not is_known.all():
-            raise SchemaError(
-                f"Column {name!r} has values that the schema does not declare, or none.", "Leave such rows out."
-            )
-        if isinstance(column, Number):
-            published[name] = _noisy_means(values, column, share, size, generator)
-        else:
-            chosen = _noisy_modes(values, len(column.levels), share, size, generator)
+            chosen = _noisy_modes(values.astype(np.intp), len(column.levels), share, size, generator)
             published[name] = np.array(column.levels, dtype=object)[chosen]
     return pd.DataFrame(published, index=table.index)
 

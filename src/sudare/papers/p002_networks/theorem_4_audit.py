@@ -71,5 +71,5 @@ def table(audit: Audit) -> ResultTable:
         "Theorem 4, measured",
         ("claimed ε of one parameter", "measured: ε at least", "the claim"),
         [(audit.claimed.epsilon, audit.epsilon_lower_bound, "holds" if audit.holds else "refuted")],
-        f"Replace-one records. One epoch of {BATCHES} batches, {RUNS:,} runs with each of two labels of one row; the bound errs with probability at most 1e-6. With one batch an epoch the claim holds.",
+        f"Replace-one records. One epoch of {BATCHES} batches, {RUNS:,} runs with each of two labels of one row; the bound errs with probability at most 1e-6. With one epoch of one batch, which is one change in all, the claim holds.",
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -41,6 +43,7 @@ from sudare.papers.p003_decentralised.sum_costs import MOST_MEMBERS, figure_1_9,
 from sudare.papers.study import Figure, Study, StudyResult, StudySettings, Tell
 from sudare.report.plots import Panel
 
+_FIGURE: Final = re.compile(r"Figure 1\.(\d)\b")
 SEED: Final = 2021
 REPEATS: Final = 30
 PRUNINGS, FEW, FEWEST, TRAININGS = 20, 10, 5, 3
@@ -62,8 +65,21 @@ NEVER_SHORT: Final = (
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """Sums first, then the dictionary. What takes long is repeated twenty times or fewer where `repeats` allows."""
-    found = StudyResult.joined(part(tell, settings) for part in PARTS.values())
+    found = in_the_chapters_order(StudyResult.joined(part(tell, settings) for part in PARTS.values()))
     return found.marked_quick(QUICK_HOW, NEVER_SHORT) if settings.quick else found
+
+
+def in_the_chapters_order(found: StudyResult) -> StudyResult:
+    """The chapter's figures by their numbers, and then what is ours."""
+
+    def place(title: str) -> float:
+        number = _FIGURE.match(title)
+        return float(number[1]) if number else math.inf
+
+    return StudyResult(
+        sorted(found.tables, key=lambda table: place(table.title)),
+        sorted(found.figures, key=lambda figure: place(figure.label)),
+    )
 
 
 def sums_part(tell: Tell, settings: StudySettings) -> StudyResult:
@@ -135,7 +151,7 @@ def _sums_figures(four: Panel, five: Sequence[Panel], six: Sequence[Panel], nine
         ),
         Figure(
             "Lost and late messages",
-            "Root mean squared error against rounds when 30 % of messages are lost and the others are up to 5 rounds late; one run of each. Only running sums go on to the mean.",
+            "Root mean squared error against rounds when 30 % of messages are lost and the others are up to 5 rounds late; one run of each, gossip without a common clock. Only running sums go on to the mean.",
             [lost_messages_panel()],
         ),
         Figure(

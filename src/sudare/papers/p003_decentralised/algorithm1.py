@@ -19,7 +19,7 @@ from sudare.array_types import Booleans, Floats
 from sudare.dictionary import MemberModel
 from sudare.dictionary.exponential_families import Family, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.member_tables import opened_members
+from sudare.dictionary.member_tables import check_family, opened_members
 from sudare.dictionary.mixture_weights import updated_weights
 from sudare.errors import InvalidParameter
 from sudare.papers.p003_decentralised.consensus_methods import Consensus, exact_totals
@@ -107,7 +107,9 @@ class CollaborativeDictionary(BaseEstimator):
         layout, opened = opened_members(X, None, None, SparseGaussian)
         tables = [records.checked.together()[0] for records in opened]
         generator = np.random.default_rng(self.random_state)
-        family = self._family()
+        family: Any = self._family()
+        if isinstance(family, Family):
+            check_family(family, opened)
         statistics = [family.statistics(table) for table in tables]
         # Line 2: random sample weights.
         shares = [generator.dirichlet(np.ones(self.n_patterns), len(table)) for table in tables]
@@ -140,6 +142,17 @@ class CollaborativeDictionary(BaseEstimator):
             numbers.check(name, getattr(self, name))
         if self.updates not in get_args(Updates):
             raise InvalidParameter(f"updates is not one of {', '.join(get_args(Updates))}.", "Use one of these words.")
+        if self.family is not None and (
+            isinstance(self.family, type) or not isinstance(self.family, ExponentialFamily)
+        ):
+            raise InvalidParameter(
+                "family is no exponential family.",
+                "Give an object, such as sudare.dictionary.column_families.Poisson().",
+            )
+        if not callable(self.consensus):
+            raise InvalidParameter(
+                "consensus is no way to compute totals.", "Give for example RandomChunking(graph), or leave it out."
+            )
 
     def _family(self) -> ExponentialFamily:
         if self.family is not None:

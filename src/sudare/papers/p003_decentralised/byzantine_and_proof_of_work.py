@@ -16,10 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.parameter_checks import Numbers
+from sudare.privacy.array_checks import as_numbers
 
 HASH_BITS: Final = 256
 _GENERALS: Final = Numbers(1, whole=True)
 _WHOLE: Final = Numbers(0, whole=True)
+_OPINIONS: Final = Numbers(0, 1, whole=True)
 _SHARES: Final = Numbers(0, 1)
 
 
@@ -49,6 +51,11 @@ def byzantine_decisions(opinions: Sequence[int], traitors: Collection[int], dept
     Traitors say whatever `lie` returns. Loyal ones agree if `depth` is at least the number of traitors, and these are fewer than a third.
     """
     members = len(opinions)
+    _GENERALS.check("how many generals there are", members)
+    for opinion in opinions:
+        _OPINIONS.check("an opinion", opinion)
+    _WHOLE.check("depth", depth)
+    _check_named("traitors", traitors, members)
     heard = np.zeros((members, members), dtype=np.int64)
     for commander, opinion in enumerate(opinions):
         lieutenants = [member for member in range(members) if member != commander]
@@ -85,8 +92,9 @@ def block_hash(b0: int, c: int, kappa: int) -> int:
 
 def proof_of_work(b0: int, c: int, below: int, start: int = 0) -> int:
     """The first κ from `start` on whose hash is below the given number; takes 2²⁵⁶/below attempts on average."""
-    if not 0 < below <= 2**HASH_BITS:
-        raise InvalidParameter("No hash is below that number, or all are.", "Use one from 1 to 2**256.")
+    # From 1 on zero is below, as one hash of 2²⁵⁶ is; between 0 and 1 the search would never end.
+    Numbers(1, 2**HASH_BITS, whole=True).check("below", below)
+    _WHOLE.check("start", start)
     kappa = start
     while block_hash(b0, c, kappa) >= below:
         kappa += 1
@@ -95,7 +103,7 @@ def proof_of_work(b0: int, c: int, below: int, start: int = 0) -> int:
 
 def approval_probabilities(cpu: ArrayLike) -> Floats:
     """p_m = CPU_m / Σ CPU (1.19): how likely each miner is to approve the next block."""
-    power = np.asarray(cpu, dtype=np.float64)
+    power = as_numbers(cpu, "The powers")
     if power.ndim != 1 or not np.isfinite(power).all() or (power < 0).any() or not power.sum() > 0:
         raise InvalidParameter("Powers are not numbers from 0 on with a positive sum.", "Give one for each miner.")
     return np.asarray(power / power.sum())
@@ -104,8 +112,17 @@ def approval_probabilities(cpu: ArrayLike) -> Floats:
 def group_probabilities(cpu: ArrayLike, bad: Collection[int]) -> tuple[float, float]:
     """(p, q) of (1.20): that one of the good miners approves the next block, and that one of the bad ones does."""
     chances = approval_probabilities(cpu)
-    wicked = float(chances[list(bad)].sum())
+    _check_named("bad miners", bad, len(chances))
+    wicked = float(chances[sorted(set(bad))].sum())
     return 1 - wicked, wicked
+
+
+def _check_named(what: str, numbers: Collection[int], count: int) -> None:
+    """Raise InvalidParameter unless these are numbers of members, who are counted from 0."""
+    if not all(Numbers(0, count - 1, whole=True).holds(number) for number in numbers):
+        raise InvalidParameter(
+            f"One of the {what} is nobody.", f"Members are counted from 0; there are {count}, up to {count - 1}."
+        )
 
 
 # The gambler's ruin (section 1.3.4)

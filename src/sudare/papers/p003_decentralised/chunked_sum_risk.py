@@ -26,9 +26,12 @@ from scipy import special, stats
 from sudare.errors import InvalidParameter
 from sudare.papers.p003_decentralised.graphs import Graph
 from sudare.papers.p003_decentralised.spectra import adjacency
+from sudare.parameter_checks import Numbers
 
 _NUMBERS_AT_ONCE: Final = 2_000_000
 MOST_CONFIRMATIONS: Final = 1 << 20
+_WHOLE: Final = Numbers(0, whole=True)
+_SHARES: Final = Numbers(0, 1)
 
 
 # One member
@@ -185,12 +188,14 @@ def catch_up_probability(share: float, behind: int) -> float:
 
     (q/p)^z where q < p, else 1: from one half on, not from 51 %, every past can be rewritten.
     """
+    _WHOLE.check("behind", behind)
     rival = 1 - _share(share)
     return 1.0 if share >= rival else (share / rival) ** behind
 
 
 def nakamoto_probability(share: float, confirmations: int) -> float:
     """Section 11 of Nakamoto (2008): the attacker works while z blocks confirm, his own counted as Poisson(zq/p)."""
+    _WHOLE.check("confirmations", confirmations)
     rival = 1 - _share(share)
     if share >= rival or confirmations == 0:
         return 1.0
@@ -204,6 +209,7 @@ def rewrite_probability(share: float, confirmations: int) -> float:
 
     (Rosenfeld 2014; the closed form is that of Grunspan and Pérez-Marco 2018.)
     """
+    _WHOLE.check("confirmations", confirmations)
     rival = 1 - _share(share)
     if share >= rival or confirmations == 0:
         return 1.0
@@ -211,7 +217,7 @@ def rewrite_probability(share: float, confirmations: int) -> float:
 
 
 def confirmations_needed(share: float, risk: float, *, exact: bool = True) -> int | None:
-    """The fewest confirmations after which a rewrite is less likely than `risk`; None where no number is enough."""
+    """The fewest confirmations after which a rewrite is less likely than `risk`; None where no number up to 2²⁰ is enough."""
     probability = rewrite_probability if exact else nakamoto_probability
     if not 0 < risk < 1:
         raise InvalidParameter(f"risk = {risk} is not between 0 and 1.", "Use for example 0.001.")
@@ -228,7 +234,7 @@ def confirmations_needed(share: float, risk: float, *, exact: bool = True) -> in
 
 
 def _share(share: float) -> float:
-    if not 0 <= share <= 1:
+    if not _SHARES.holds(share):
         raise InvalidParameter(f"A share of {share} is not between 0 and 1.", "Use for example 0.1.")
     return share
 

@@ -58,7 +58,7 @@ def breach_table(generator: np.random.Generator, trials: int = 50_000, iteration
             "a member, 3 colluders",
         ),
         rows,
-        f"Uniform and independent relabellings; {trials:,} simulated sums. Bounds above 1 say nothing. All of this assumes members who forget all but "
+        f"Uniform and independent relabellings; {trials:,} simulated sums, in which what happened a few times only can by chance lie above its bound. Bounds above 1 say nothing. All of this assumes members who forget all but "
         "the first message of each chunk; the next table is about those who do not.",
     )
 
@@ -129,7 +129,7 @@ def byzantine_table(members: Sequence[int] = (3, 4, 7, 10, 16, 31)) -> ResultTab
             count,
             traitors_withstood(count),
             traitors_withstood(count) + 1,
-            f"{count * oral_messages_sent(count, traitors_withstood(count)):.3g}",
+            _roughly(count * oral_messages_sent(count, traitors_withstood(count))),
             (count - 1) // 2,
             confirmations_needed(traitors_withstood(count) / count, 1e-3),
         )
@@ -149,3 +149,8 @@ def byzantine_table(members: Sequence[int] = (3, 4, 7, 10, 16, 31)) -> ResultTab
         "Section 1.3. Fewer than S/3 traitors are withstood by oral messages (Lamport, Shostak and Pease 1982), and messages grow exponentially with them. A proof of work among members of equal power withstands fewer than half, but "
         "only with a probability: the last column is how many blocks must confirm until a rewrite by as many traitors is less likely than 0.001.",
     )
+
+
+def _roughly(number: int) -> str:
+    """A whole number, three digits of it from a million on."""
+    return f"{number:,}" if number < 1_000_000 else f"{number:.3g}"

@@ -53,9 +53,17 @@ def likelihood_compensation(
         )
     _SIGMAS.check("sigma", sigma)
 
+    def missed(shift: Floats) -> float:
+        found = as_numbers(predict(inputs + shift), "What predict returns")
+        if found.shape != outputs.shape:
+            raise DataError(
+                f"predict returns an array of shape {found.shape} for {len(outputs)} records.",
+                "Let it return one number a record.",
+            )
+        return float(np.square(outputs - found).mean())
+
     def losses(shifts: Floats) -> Floats:
-        far = [float(np.square(outputs - predict(inputs + shift)).mean()) for shift in shifts]
-        return np.array(far) / (2 * sigma**2)
+        return np.array([missed(shift) for shift in shifts]) / (2 * sigma**2)
 
     def slopes(shifts: Floats) -> Floats:
         moves = np.eye(inputs.shape[1]) * _DIFFERENCE

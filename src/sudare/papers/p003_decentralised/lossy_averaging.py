@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from sudare.array_types import Booleans, Floats
 from sudare.errors import InvalidParameter
 from sudare.papers.p003_decentralised.averaging import checked_values
-from sudare.papers.p003_decentralised.graphs import Graph
+from sudare.papers.p003_decentralised.graphs import Graph, from_edges
 from sudare.papers.p003_decentralised.spectra import adjacency, laplacian, safe_step
 from sudare.parameter_checks import Numbers
 
@@ -54,6 +54,11 @@ class Links:
         edges = set(self.graph.edges)
         if not all((min(pair), max(pair)) in edges for pair in self.down):
             raise InvalidParameter("An edge that is down is none of the graph's.", "Name edges of the graph.")
+        left = edges - {(min(pair), max(pair)) for pair in self.down}
+        if not self.changing and not from_edges("links that work", self.graph.members, left).connected:
+            raise InvalidParameter(
+                "Links that work do not join all members: these never agree.", "Leave more links up."
+            )
 
     def sendings(self, generator: np.random.Generator) -> Iterator[Booleans]:
         """Without end, who sends to whom at a time (senders × receivers): at all times of a round, and then of the next."""

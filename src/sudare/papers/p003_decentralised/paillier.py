@@ -19,8 +19,10 @@ import numpy as np
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.optional_packages import optional_package
+from sudare.papers.p003_decentralised.averaging import checked_values
 from sudare.papers.p003_decentralised.graphs import Graph
 from sudare.papers.p003_decentralised.spectra import nonzero_range
+from sudare.parameter_checks import Numbers
 from sudare.sums.pseudorandom_streams import derived, unit_floats
 
 # Weights are whole numbers of 2^−16 between a half and one, values whole numbers of 2^−32; all products fit any key allowed here.
@@ -31,6 +33,7 @@ _LEAST_KEY_BITS: Final = 256
 _SLOT_BITS: Final = 112
 _MOST_VALUE: Final = 2.0**60
 _LEAST_PRODUCT: Final = 0.25
+_TOLERANCES: Final = Numbers(0, 1, open_low=True, open_high=True)
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ def paillier_cost(graph: Graph, tolerance: float, key_bits: int) -> PaillierCost
 
     Products of weights lie between a quarter and one, so with the step 1/λ_S a round shrinks disagreement to 1 − λ₂/4λ_S at most.
     """
+    _TOLERANCES.check("tolerance", tolerance)
     smallest, largest = nonzero_range(graph)
     rounds = math.ceil(math.log(tolerance) / math.log1p(-_LEAST_PRODUCT * smallest / largest))
     # On every edge, each way: a request and an answer, each modulo the square of the key.
@@ -131,6 +135,7 @@ def paillier_trajectory(
     vectors: Floats, graph: Graph, pairs: Sequence[tuple[Any, Any]], seed: bytes
 ) -> Iterator[Floats]:
     """What everyone holds before the first round and after each, without end."""
+    vectors = checked_values(vectors, graph.members)
     if np.abs(vectors).max(initial=0.0) > _MOST_VALUE:
         raise InvalidParameter("Values are too large for the encryption's fixed point.", "Scale them below 2^60.")
     current, largest = vectors.copy(), nonzero_range(graph)[1]

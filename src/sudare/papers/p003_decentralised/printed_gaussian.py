@@ -7,7 +7,7 @@ drops the term 2 Tr(Λ m̄ μᵀ) of the line before, so that its sign is wrong.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, get_args
+from typing import Final, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
@@ -25,6 +25,7 @@ Solver = Literal["algorithm3", "newton"]
 _ALGORITHM_3_TOLERANCE: Final = 1e-8
 
 
+@runtime_checkable
 class ExponentialFamily(Protocol):
     """What Algorithm 1 needs of a family (1.14): T(x), ln f(x | θ), and the θ that maximises (1.17). The product's families have these too."""
 
@@ -87,7 +88,11 @@ class PrintedGaussian:
         found = graphical_lasso_as_printed(covariance, penalty, tol=_ALGORITHM_3_TOLERANCE)
         if not np.isfinite(found.gap):
             raise NotSolved(
-                "Algorithm 3 ended with a matrix that is no precision.", "Use a larger rho0, or updates='corrected'."
+                "Algorithm 3 ended with a matrix that is no precision.",
+                # With the wrong sign Σ grows with the square of where records lie, which no penalty of the usual size makes up for.
+                "Subtract the columns' means first, use a larger rho0, or updates='corrected'."
+                if self.sign == "printed"
+                else "Use a larger rho0, or updates='corrected'.",
             )
         return found.precision
 

@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.papers.p004_reconstruction.normal_laplace import (
+    LEAST_SCALE,
     Expectation,
     Parameters,
     closed_form_update,
@@ -71,6 +72,7 @@ class FiniteMixtureReconstruction(BaseEstimator):
         (`perturbation.noise_scale` is φ). The default is Table 2's number, in units of φ.
     backtracking : halve a gradient step that would lower L until it does not, since the paper asks for a rate at which nothing diverges. False takes every
         step as it is, as printed: with many records that diverges.
+    in_bins : count values in bins of a 16th of φ, which makes steps quick and changes L by parts of a nat. False takes every value as it is (section 3.1.3).
     tolerance : ε: the algorithm ends when L changes by less.
     max_iter : most steps; a warning says if they ran out.
     n_init : random starts for each K, of which the best is kept. The paper speaks of one.
@@ -92,6 +94,7 @@ class FiniteMixtureReconstruction(BaseEstimator):
         update: Update = "closed-form",
         learning_rate: float = TABLE_2_RATE,
         backtracking: bool = True,
+        in_bins: bool = True,
         tolerance: float = TOLERANCE,
         max_iter: int = MOST_STEPS,
         n_init: int = 1,
@@ -102,6 +105,7 @@ class FiniteMixtureReconstruction(BaseEstimator):
         self.update = update
         self.learning_rate = learning_rate
         self.backtracking = backtracking
+        self.in_bins = in_bins
         self.tolerance = tolerance
         self.max_iter = max_iter
         self.n_init = n_init
@@ -113,7 +117,7 @@ class FiniteMixtureReconstruction(BaseEstimator):
         values = checked_values(self.perturbation, y)
         scale = self.perturbation.noise_scale
         low, high = (bound / scale for bound in self.perturbation.bounds)
-        places, counts = binned(values / scale)
+        places, counts = binned(values / scale) if self.in_bins else (values / scale, np.ones(len(values)))
         generator = np.random.default_rng(self.random_state)
         fits = {
             count: max(
@@ -159,11 +163,14 @@ class FiniteMixtureReconstruction(BaseEstimator):
             raise InvalidParameter(
                 "Algorithm 1 knows Laplace noise only.", "Use sudare.reconstruction.Reconstruction for other noise."
             )
-        counts = (self.components,) if isinstance(self.components, int | np.integer) else tuple(self.components)
+        given: Any = self.components
+        several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+        counts = tuple(given) if several else (given,)
         if not counts:
             raise InvalidParameter("components names no number of components.", "Use for example (1, 2, 3).")
         for count in counts:
             Numbers(1, MOST_COMPONENTS, whole=True).check("components", count)
+        check_flags(backtracking=self.backtracking, in_bins=self.in_bins)
         check_iteration(self.update, self.learning_rate, self.tolerance, self.max_iter, self.n_init, self.random_state)
         return counts
 
@@ -199,6 +206,13 @@ def check_iteration(
     Numbers(1, whole=True).check("max_iter", max_iter)
     Numbers(1, whole=True).check("n_init", n_init)
     SEEDS.check("random_state", random_state)
+
+
+def check_flags(**flags: object) -> None:
+    """Raise InvalidParameter unless these are True or False: any other word would count as True."""
+    for name, value in flags.items():
+        if not isinstance(value, bool | np.bool_):
+            raise InvalidParameter(f"{name} is neither True nor False.", f"Give {name}=True or {name}=False.")
 
 
 def closed_form_step(places: Floats, counts: Floats) -> Step:
@@ -251,7 +265,8 @@ def random_start(
     shares = counts / counts.sum()
     means = np.sort(np.clip(generator.choice(places, components, p=shares), *bounds))
     deviation = math.sqrt(float(shares @ (places - shares @ places) ** 2))
-    return Parameters(generator.dirichlet(np.ones(components)), means, np.full(components, deviation / components))
+    scales = np.full(components, max(deviation / components, LEAST_SCALE))
+    return Parameters(generator.dirichlet(np.ones(components)), means, scales)
 
 
 def binned(values: Floats) -> tuple[Floats, Floats]:

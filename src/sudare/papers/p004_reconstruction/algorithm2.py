@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
-from sudare.papers.p004_reconstruction.algorithm1 import MOST_COMPONENTS, Update, check_iteration
+from sudare.papers.p004_reconstruction.algorithm1 import MOST_COMPONENTS, Update, check_flags, check_iteration
 from sudare.papers.p004_reconstruction.normal_laplace import LEAST_SCALE, component_moments
 from sudare.papers.p004_reconstruction.printed_values import TABLE_2_RATE, TOLERANCE
 from sudare.parameter_checks import Numbers
@@ -81,7 +81,9 @@ class FiniteMixtureJointReconstruction(BaseEstimator):
     components : K. The paper gives no rule for several columns.
     rotate : False is section 3.2, components without covariance (19).
     update : the M-step along the axes: 'closed-form', or 'gradient' as printed.
-    learning_rate : α, for values in units of the noise (α/φ² for one in a column's own unit); steps are cut to half of what σ²/N_l allows, at which nothing diverges.
+    learning_rate : α, for values in units of the noise (α/φ² for one in a column's own unit).
+    cut_steps : cut a gradient step to half of the closed-form one, at which nothing diverges. False takes every step as it is, as printed.
+    in_bins : count rows on a grid of an eighth of φ, which makes steps quick. False takes every row as it is.
     tolerance, max_iter : ε, and most steps. With rotation L may fall, so that a fit need not come to rest: a warning says so.
     n_init, random_state : random starts, of which the one with the highest L is kept, and their seed.
 
@@ -101,6 +103,8 @@ class FiniteMixtureJointReconstruction(BaseEstimator):
         rotate: bool = True,
         update: Update = "closed-form",
         learning_rate: float = TABLE_2_RATE,
+        cut_steps: bool = True,
+        in_bins: bool = True,
         tolerance: float = TOLERANCE,
         max_iter: int = MOST_STEPS,
         n_init: int = 1,
@@ -111,6 +115,8 @@ class FiniteMixtureJointReconstruction(BaseEstimator):
         self.rotate = rotate
         self.update = update
         self.learning_rate = learning_rate
+        self.cut_steps = cut_steps
+        self.in_bins = in_bins
         self.tolerance = tolerance
         self.max_iter = max_iter
         self.n_init = n_init
@@ -120,7 +126,9 @@ class FiniteMixtureJointReconstruction(BaseEstimator):
         """`components_` from the perturbed columns, row by row: a list with each column, or an array with one column a column."""
         self._check_parameters()
         values = np.column_stack(checked_columns(self.perturbations, columns))
-        rows, counts = gathered(values / self._noise_scales)
+        rows, counts = values / self._noise_scales, np.ones(len(values))
+        if self.in_bins:
+            rows, counts = gathered(rows)
         generator = np.random.default_rng(self.random_state)
         fits = [self._fitted(rows, counts, self._start(rows, counts, generator)) for _ in range(self.n_init)]
         mixture, height, self.n_iter_, self.converged_ = max(fits, key=lambda fit: fit[1])
@@ -155,14 +163,17 @@ class FiniteMixtureJointReconstruction(BaseEstimator):
         return np.array([perturbation.noise_scale for perturbation in self.perturbations])
 
     def _check_parameters(self) -> None:
-        if len(self.perturbations) < 2 or not all(
-            isinstance(perturbation, LaplacePerturbation) for perturbation in self.perturbations
+        if (
+            not isinstance(self.perturbations, Sequence)
+            or len(self.perturbations) < 2
+            or not all(isinstance(perturbation, LaplacePerturbation) for perturbation in self.perturbations)
         ):
             raise InvalidParameter(
                 "Algorithm 2 takes two or more columns, all with Laplace noise.",
                 "Use FiniteMixtureReconstruction for one, sudare.reconstruction.JointReconstruction for other noise.",
             )
         Numbers(1, MOST_COMPONENTS, whole=True).check("components", self.components)
+        check_flags(rotate=self.rotate, cut_steps=self.cut_steps, in_bins=self.in_bins)
         check_iteration(self.update, self.learning_rate, self.tolerance, self.max_iter, self.n_init, self.random_state)
 
     def _start(self, rows: Floats, counts: Floats, generator: np.random.Generator) -> RotatedMixture:
@@ -179,16 +190,23 @@ class FiniteMixtureJointReconstruction(BaseEstimator):
         )
 
     def _fitted(self, rows: Floats, counts: Floats, start: RotatedMixture) -> tuple[RotatedMixture, float, int, bool]:
-        """Steps until |L_old − L_new| < ε, or until they run out: mixture, L, steps, and whether it is at rest."""
+        """Steps until |L_old − L_new| < ε, until they run out, or until a number overflows: mixture, L, steps, and whether it is at rest."""
         now, before = start, -math.inf
         rate = self.learning_rate if self.update == "gradient" else None
+        longest = 0.5 if self.cut_steps else math.inf
+        last = now
         for number in range(1, self.max_iter + 1):
-            shares, heights = _expected(now, rows)
+            with np.errstate(over="ignore", invalid="ignore"):
+                shares, heights = _expected(now, rows)
             height = float(counts @ heights)
+            if not math.isfinite(height):
+                return last, before, number, False
             if abs(height - before) < self.tolerance:
                 return now, height, number, True
-            before, now = height, _updated(now, rows, counts, shares, rotate=self.rotate, rate=rate)
-        return now, float(counts @ _expected(now, rows)[1]), self.max_iter, False
+            before, last = height, now
+            now = _updated(now, rows, counts, shares, rotate=self.rotate, rate=rate, longest=longest)
+        height = float(counts @ _expected(now, rows)[1])
+        return (now, height, self.max_iter, False) if math.isfinite(height) else (last, before, self.max_iter, False)
 
 
 def joint_distribution(
@@ -240,9 +258,16 @@ def _expected(now: RotatedMixture, rows: Floats) -> tuple[Floats, Floats]:
 
 
 def _updated(
-    now: RotatedMixture, rows: Floats, counts: Floats, shares: Floats, *, rotate: bool, rate: float | None
+    now: RotatedMixture,
+    rows: Floats,
+    counts: Floats,
+    shares: Floats,
+    *,
+    rotate: bool,
+    rate: float | None,
+    longest: float,
 ) -> RotatedMixture:
-    """E-steps 1 and 2 and the M-step: new axes, and the update along them; closed-form if there is no rate."""
+    """E-steps 1 and 2 and the M-step: new axes, and the update along them; closed-form if there is no rate, else no more than `longest` times that."""
     nearest = shares.argmax(axis=1)
     totals = np.maximum(counts @ shares, _LEAST_TOTAL)
     axes, means, variances = [], [], []
@@ -255,8 +280,8 @@ def _updated(
         if rate is None:
             new, spread = centre + offsets, squares - offsets**2
         else:
-            # α·∂L/∂μ = (α·N_l/σ²)·offset, and at half of the closed-form step nothing diverges.
-            pace = np.minimum(rate * totals[k] / along, 0.5)
+            # α·∂L/∂μ = (α·N_l/σ²)·offset, and the closed-form step is the offset.
+            pace = np.minimum(rate * totals[k] / along, longest)
             new = centre + pace * offsets
             spread = (np.sqrt(along) + pace * (squares - along) / np.sqrt(along)) ** 2
         axes.append(own)

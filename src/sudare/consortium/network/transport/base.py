@@ -22,7 +22,7 @@ class Packet(NamedTuple):
 
 
 class Announcement(NamedTuple):
-    """The same bytes for all others. A carrier may keep them for so long, to carry several at once; of a sender's hellos the last is enough, and so of the rest."""
+    """Bytes for all others. A carrier may keep them for so long, to carry several at once; of a sender's hellos the last is enough, and so of the rest."""
 
     content: bytes
     is_hello: bool
