@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sudare.languages import translated
 from sudare.parsing import NotParsed, finite_float, parsed_json, parsed_toml
 
 JSON_VALUES = st.recursive(
@@ -138,3 +139,13 @@ def test_other_faults_are_not(text: str) -> None:
     with pytest.raises(NotParsed) as raised:
         parsed_toml(text)
     assert "quotation" not in str(raised.value)
+
+
+def test_the_place_of_a_fault_is_told_in_japanese() -> None:
+    for text, place in (("x = 1\ny = = 1", "2 行目の 5 文字目"), ('x = "', "末尾の位置")):
+        with pytest.raises(NotParsed) as raised:
+            parsed_toml(text)
+        assert (
+            translated(f"The text is not valid TOML ({raised.value}).", "ja")
+            == f"テキストが正しい TOML ではありません（{place}）。"
+        )

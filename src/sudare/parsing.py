@@ -42,7 +42,7 @@ _TOML_KEY_END: Final = re.compile(r"[\n,=\[\]{}]")
 # A name that begins a line or a section and has letters that TOML takes in quotation marks only.
 _TOML_UNQUOTED: Final = re.compile(r"\s*\[{0,2}[^\]=\[]*[^\x00-\x7f][^\]=]*[\]=]")
 _LONGEST_LINE: Final = 300
-_TOML_PLACE: Final = re.compile(r"\(at (line \d+, column \d+|end of document)\)")
+_TOML_PLACE: Final = re.compile(r"\(at (?:line (\d+), column (\d+)|end of document)\)")
 
 
 class NotParsed(ValueError):
@@ -108,18 +108,21 @@ def parsed_toml(
         reason = "it is nested too deeply"
     except (ValueError, OverflowError, ArithmeticError) as error:
         found = _TOML_PLACE.search(str(error))
-        reason = f"at {found[1]}" if found else "a number is too long"
-        if found and _has_unquoted_name(readable, found[1]):
-            reason = f"{reason}; a name with letters other than A to Z stands in quotation marks"
+        if found is None:
+            reason = "a number is too long"
+        elif found[1] is None:
+            reason = "at the end of document"
+        else:
+            line, place = found.groups()
+            reason = f"at line {line}, column {place}"
+            if _has_unquoted_name(readable, int(line)):
+                reason = f"{reason}; a name with letters other than A to Z stands in quotation marks"
     raise NotParsed(reason)
 
 
-def _has_unquoted_name(text: str, place: str) -> bool:
-    """Whether the line at a place that TOML refused begins with a name that needs quotation marks."""
-    number = re.search(r"line (\d+)", place)
-    if number is None:
-        return False
-    line = text.split("\n")[int(number[1]) - 1][:_LONGEST_LINE]
+def _has_unquoted_name(text: str, number: int) -> bool:
+    """Whether a line that TOML refused begins with a name that needs quotation marks."""
+    line = text.split("\n")[number - 1][:_LONGEST_LINE]
     return _TOML_UNQUOTED.match(_TOML_QUOTED.sub("_", line)) is not None
 
 

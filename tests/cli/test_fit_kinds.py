@@ -144,3 +144,15 @@ def test_a_dry_run_does_to_persons_what_the_run_does(house: Path, sudare: Sudare
     else:
         assert told.values["left_after"] == made.values["remaining"]
         assert made.values["remaining"]["epsilon"] <= 2
+
+
+def test_quantiles_have_no_delta_and_say_so(house: Path, sudare: Sudare) -> None:
+    assert "--delta" not in sudare("fit", "quantiles", "--help").stdout
+    assert "columns that nobody declared" in " ".join(sudare("fit", "table", "--help").stdout.split())
+
+
+def test_remedies_are_in_words_of_the_shell(house: Path, sudare: Sudare) -> None:
+    words = ("fit", "quantiles", *FIT_MEAN[2:], "--dry-run")
+    assert "Give for example --quantile 0.25." in sudare(*words, "--quantile", 1.5).stderr
+    refused = sudare("fit", "mean", *FIT_MEAN[2:], *SIGN, "--epsilon", 1000)
+    assert "Use --epsilon <= " in refused.stderr

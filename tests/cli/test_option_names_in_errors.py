@@ -45,7 +45,7 @@ def test_parameters_become_options(said: str, told: str) -> None:
     [
         (("fit", "table", *FIT_MEAN[2:]), "--by names no column to group by. Give for example --by sex."),
         (("fit", "mean", *FIT_MEAN[2:], "--by", "smoker"), "`sudare fit mean` has no --by. Leave --by out. It is for: `table`."),
-        (("fit", "quantiles", *FIT_MEAN[2:], "--delta", "1e-6"), "--delta must be 0. Leave --delta out."),
+        (("fit", "quantiles", *FIT_MEAN[2:], "--delta", "1e-6"), "`sudare fit quantiles` has no --delta. Leave --delta out."),
         (("fit", "mean", *FIT_MEAN[2:], "--delta", "2"), "--delta"),
         (("fit", "logistic", *FIT_MEAN[2:]), "--target"),
         (("fit", "logistic", *FIT_MEAN[2:], "--target", "smoker", "--method", "magic"), "--method must be one of auto"),

@@ -38,7 +38,9 @@ def test_keys_and_tables_are_looked_at_before_anything_is_served(
     Path("visits.toml").write_text('[columns.age]\nkind = "number"\nlow = 0\nhigh = 9\n')
     told = sudare("page", "--dry-run", "--json").values
     assert list(told["problems"]) == ["gone"]
-    assert "'gone' cannot be asked about now" in sudare("page", "--dry-run").stdout
+    shown = sudare("page", "--dry-run").stdout
+    assert "'gone' cannot be asked about now" in shown
+    assert f"; {len(told['tables']) - 1} table" in shown
     Path("page.toml").write_text(f'signing_key = "key.pem"\n{settings}')
     assert sudare("page", "--dry-run").exit_code != 0
     Path("key.pem").write_text("no key")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -281,6 +282,32 @@ def test_a_cross_table_is_drawn_with_its_errors(town: Path, sudare: Sudare) -> N
     values = sudare("crosstab", "people.sudare", "smoker", "town", "--json").values
     assert 0 <= values["independence"]["p_value"] <= 1
     assert 0 <= values["dependence"] <= 1
+
+
+def test_names_with_blanks_leave_no_english_in_japanese(house: Path, sudare: Sudare) -> None:
+    pd.DataFrame(
+        {"length of stay": [1.0, 2.0] * 200, "喫煙": ["はい", "いいえ"] * 200, "own car": [True, False] * 200}
+    ).to_parquet(house / "people.parquet")
+    (house / "people.toml").write_text(
+        '[columns."length of stay"]\nkind = "number"\nlow = 0\nhigh = 4\n[columns."喫煙"]\nkind = "category"\n'
+        'values = ["はい", "いいえ"]\n[columns."own car"]\nkind = "category"\nvalues = [false, true]\n'
+    )
+    assert sudare(*BASE, "--epsilon", 3, *PAY).exit_code == 0
+    planned = sudare(*BASE, "--epsilon", 1, "--dry-run", "--lang", "ja").stdout
+    assert "\n  喫煙            ε = " in planned
+    assert "\n  length of stay  ε = " in planned
+    crossed = sudare("crosstab", "people.sudare", "喫煙", "own car", "--lang", "ja").stdout
+    assert crossed.startswith("喫煙（行）と own car、全 400 レコードに占める割合")
+    assert re.search(r"^いいえ  0", crossed, re.MULTILINE)
+    assert re.search(r"^はい    0", crossed, re.MULTILINE)
+    card = sudare("inspect", "people.sudare", "--lang", "ja").stdout
+    assert "数値 400 個（“length of stay”）; 数値 400 個（“喫煙”）; 数値 400 個（“own car”）" in card
+    assert "numbers" not in card
+    synthetic = ("synthesize", "people.parquet", "--schema", "people.toml", "--epsilon", 1, "--account", "people")
+    assert "everyone" not in sudare(*synthetic, "--dry-run", "--lang", "ja").stdout
+    asked = ("people.parquet", "--schema", "people.toml", "--epsilon", 1, "--account", "people", "--dry-run")
+    refused = sudare("fit", "table", *asked, "--by", "stay", "--lang", "ja")
+    assert "スキーマにある列：'length of stay', '喫煙', 'own car'" in refused.stderr
 
 
 def test_several_releases_of_one_column_are_taken_together(town: Path, sudare: Sudare) -> None:

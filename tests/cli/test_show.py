@@ -262,6 +262,42 @@ def test_all_files_are_written_or_none(house: Path, sudare: Sudare) -> None:
     assert not (house / "p.png").exists()
 
 
+def test_counts_of_text_numbers_and_yes_and_no_go_into_one_file_of_each_kind(house: Path, sudare: Sudare) -> None:
+    pd.DataFrame({"ward": ["a", "b"] * 50, "beds": [1, 2] * 50, "open": [True, False] * 50}).to_parquet(
+        house / "wards.parquet"
+    )
+    (house / "wards.toml").write_text(
+        '[columns.ward]\nkind = "category"\nvalues = ["a", "b"]\n[columns.beds]\nkind = "category"\nvalues = [1, 2]\n'
+        '[columns.open]\nkind = "category"\nvalues = [false, true]\n'
+    )
+    words = ("wards.parquet", "--schema", "wards.toml", "--epsilon", 1, "--budget", 1, "--key", "key.pem")
+    assert sudare("fit", "histogram", *words, "-o", "wards.sudare").exit_code == 0
+    shown = sudare("show", "wards.sudare", "--parquet", "wards.pq", "--csv", "wards.csv", "--plot", "wards.svg")
+    assert shown.exit_code == 0, shown.stderr
+    labels = ["a", "b", "1", "2", "false", "true"]
+    assert pq.read_table(house / "wards.pq")["value"].to_pylist() == labels
+    with (house / "wards.csv").open() as file:
+        assert [row["value"] for row in csv.DictReader(file)] == labels
+
+
+def test_quantiles_of_whole_columns_are_whole(house: Path, sudare: Sudare) -> None:
+    generator = np.random.default_rng(0)
+    pd.DataFrame({"teeth": generator.integers(0, 33, 3000), "ward": ["a", "b"] * 1500}).to_parquet(
+        house / "mouths.parquet"
+    )
+    (house / "mouths.toml").write_text(
+        '[columns.teeth]\nkind = "number"\nlow = 0\nhigh = 32\nwhole = true\n[columns.ward]\nkind = "category"\nvalues = ["a", "b"]\n'
+    )
+    words = ("mouths.parquet", "--schema", "mouths.toml", "--epsilon", 1, "--budget", 2, "--key", "key.pem")
+    assert sudare("fit", "quantiles", *words, "-o", "q.sudare").exit_code == 0
+    by_ward = ("--by", "ward", "--quantile-of", "teeth", "--mean-of", "teeth")
+    assert sudare("fit", "table", *words, *by_ward, "-o", "t.sudare").exit_code == 0
+    for file, base in (("q.sudare", "value"), ("t.sudare", "median_teeth")):
+        table = sudare("show", file, "--json", "--parquet", f"{base}.parquet").values["table"]
+        assert all(type(number) is int for end in ("", "_low", "_high") for number in table[f"{base}{end}"])
+    assert type(table["mean_teeth"][0]) is float
+
+
 def test_numbers_that_no_picture_holds_are_refused_in_words(house: Path, sudare: Sudare) -> None:
     (house / "wide.toml").write_text('[columns.age]\nkind = "number"\nlow = 0\nhigh = 1.7e308\n')
     words = ("table.parquet", "--schema", "wide.toml", "--epsilon", 0.1, "--account", "patients", "--key", "key.pem")

@@ -155,3 +155,14 @@ def test_what_is_wrong(hospital: Path, sudare: Sudare) -> None:
     assert "InvalidParameter" in sudare("sample", "visits.sudare", "-o", "rows.parquet").stderr
     assert (hospital / "rows.parquet").read_text() == "kept"
     assert "InvalidParameter" in sudare("sample", "visits.sudare", "-o", "new.parquet", "--rows", 0).stderr
+
+
+def test_a_file_called_csv_is_one(hospital: Path, sudare: Sudare) -> None:
+    assert sudare(*BASE, "--pair", "age=smoker", *PAY).exit_code == 0
+    drawn = sudare("sample", "visits.sudare", "--rows", 50, "--seed", 1, "-o", "rows.csv")
+    assert drawn.exit_code == 0, drawn.stderr
+    assert sudare("sample", "visits.sudare", "--rows", 50, "--seed", 1, "-o", "rows.parquet").exit_code == 0
+    rows = pd.read_csv("rows.csv")
+    assert list(rows) == ["age", "smoker", "ill"]
+    assert rows["smoker"].tolist() == pd.read_parquet("rows.parquet")["smoker"].tolist()
+    assert sudare("sample", "visits.sudare", "-o", "rows.xlsx").exit_code == 10

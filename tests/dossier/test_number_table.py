@@ -140,3 +140,28 @@ def test_bins_of_terms_are_signs_in_every_language() -> None:
     assert [TermText(text).said("en") for text in ("age=0 to 11", "age=missing")] == ["age=0 – 11", "age=(missing)"]
     assert TermText("年齢=missing").said("ja") == "年齢=（欠損）"
     assert level_cell("missing").said("ja") == "（欠損）"
+
+
+COUNTS = ReleasedNumbers(
+    {
+        "column": ["length of stay", "length of stay", "smoker", "smoker"],
+        "value": [BinText("0 to 3"), BinText("3 to 6"), False, True],
+        "count": [1, 2, 3, 4],
+        "count_low": [0, 1, 2, 3],
+        "count_high": [2, 3, 4, 5],
+    },
+    measured="count",
+    labels=("column", "value"),
+)
+
+
+def test_what_is_too_much_for_one_picture_is_drawn_column_by_column() -> None:
+    (together,) = measured_rows(COUNTS, "en", most_rows=4)
+    assert together.labels[0] == "length of stay, 0 – 3"
+    stays, smokers = measured_rows(COUNTS, "ja", most_rows=3)
+    assert (stays.axis, stays.labels, stays.values) == ("length of stay: 件数", ["0 – 3", "3 – 6"], [1, 2])
+    assert (smokers.axis, smokers.labels, smokers.highs) == ("smoker: 件数", ["false", "true"], [4, 5])
+
+
+def test_yes_and_no_are_written_as_in_the_schema() -> None:
+    assert [row[1] for row in number_table(COUNTS).rows] == ["0 – 3", "3 – 6", "false", "true"]

@@ -30,7 +30,13 @@ def test_every_parameter_of_a_learner_is_a_field_or_left_out_for_a_reason(kind):
     for learner in kind.names:
         parameters = set(inspect.signature(learner_class(learner)).parameters)
         fields = {field.name for field in kind.fields if learner in field.applies} - {"target"}
-        assert fields == parameters - set(LEFT_OUT)
+        assert fields == parameters - set(LEFT_OUT) - set(kind.fixed)
+
+
+def test_only_what_has_one_allowed_value_is_fixed():
+    assert {kind.name: kind.fixed for kind in KINDS.values() if kind.fixed} == {"quantiles": ("delta",)}
+    with pytest.raises(InvalidParameter, match="delta must be 0"):
+        learner_class("PrivateQuantiles")(1.0, delta=1e-6, schema=SCHEMA).fit({"age": [1.0, 2.0]})
 
 
 def test_every_learner_of_the_product_has_a_kind():

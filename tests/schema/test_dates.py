@@ -15,7 +15,9 @@ import pytest
 
 from sudare.errors import SchemaError, WrongType
 from sudare.frames import read
+from sudare.languages import translated
 from sudare.schema import ENCODINGS, Date, DatePart, Label, Number, Schema, encode
+from sudare.schema.dates import unreadable_dates
 
 DAYS = Date(first="2020-01-01", last="2020-12-31", missing="2020-06-01")
 HOURS = Date(first="2020-01-01T06:00", last="2020-01-03T05:00", unit="hour", timezone="Asia/Tokyo")
@@ -173,3 +175,11 @@ def test_dropped_columns_are_named_once_and_not_declared() -> None:
         Schema({"age": Number(0, 1)}, drop="id")  # type: ignore[arg-type]
     assert Schema({"age": Number(0, 1)}, drop=["id", "id"]).drop == ("id",)
     assert Schema({"age": Number(0, 1)}, drop=["id"]) != Schema({"age": Number(0, 1)})
+
+
+def test_dates_that_cannot_be_read_are_told_in_japanese_without_english() -> None:
+    told = translated(unreadable_dates("visited", DAYS).problem, "ja")
+    assert (
+        told
+        == "列 'visited' は日付または時刻と宣言されていますが、ISO 8601（2020-01-31、2020-01-31 17:05）として読めない値があります。"
+    )

@@ -415,3 +415,9 @@ def test_a_variance_of_which_nothing_is_known_is_none(people: pd.DataFrame) -> N
             assert value is None
     known = GroupedTable(50.0, schema=SCHEMA, by=["town"], variance_of=["pay"], random_state=0).fit(people).table()
     assert None not in known["variance_pay"]
+
+
+def test_the_column_that_says_whose_row_it_is_is_told_as_such():
+    schema = Schema(dict(SCHEMA.columns), Person("who", 3))
+    with pytest.raises(InvalidParameter, match="`by` names 'who', which says whose row it is"):
+        GroupedTable(1.0, schema=schema, by=["who"]).fit({"who": ["a"]})

@@ -121,6 +121,7 @@ def test_what_is_left_empty_in_a_draft_becomes_a_question(page: TestPage) -> Non
     assert 'low = "?"' in saved(page, "visits")
     shown = client.get(path).text
     assert "still lacks `low`" in shown
+    assert "`high` has a value that is not a finite number" in shown
     assert "was saved as a draft" in shown
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.cells import cell_len
 
 from sudare.cli.command_output import AsJson, answer, progress, reported
 from sudare.cli.inspect import signature_lines
+from sudare.cli.language import Told, padded, padded_before, told
 from sudare.cli.options import TrustedKeys
 from sudare.cli.plot_files import check_picture, draw
 from sudare.cli.reconstruct import ReleaseFile, perturbed_table
@@ -111,23 +113,30 @@ def _edges(perturbation: object, bins: int, text: str | None) -> list[float] | N
 def _lines(found: CrossTable, first: str, second: str) -> list[str]:
     """One line a value of the first column; long ones are not cut, as a table on the terminal would be."""
     from sudare.reconstruction.cross_tables import value_text
+    from sudare.report.number_formatting import whole
 
     names, headings = ([value_text(value) for value in values] for values in found.values_)
-    width = max(len(first), *map(len, names))
+    width = max(map(cell_len, [first, *names]))
     cells = [
         [f"{share:.4f} ± {error:.4f}" for share, error in zip(shares, errors, strict=True)]
         for shares, errors in zip(found.probabilities_, found.standard_errors_, strict=True)
     ]
     widths = [
-        max(len(heading), *map(len, column)) for heading, column in zip(headings, zip(*cells, strict=True), strict=True)
+        max(map(cell_len, [heading, *column]))
+        for heading, column in zip(headings, zip(*cells, strict=True), strict=True)
     ]
     lines = [
-        "  ".join([f"{name:<{width}}", *(f"{text:>{size}}" for text, size in zip(texts, widths, strict=True))])
+        Told("  ".join([padded(name, width), *map(padded_before, texts, widths)]))
         for name, texts in zip([first, *names], [headings, *cells], strict=True)
     ]
     test = found.independence_
     return [
-        f"{first} (lines) by {second}, shares of all {found.n_records_:,} records ± what the noise does to an unbiased share",
+        told(
+            "{first} (lines) by {second}, shares of all {n_records} records ± what the noise does to an unbiased share",
+            first=first,
+            second=second,
+            n_records=whole(found.n_records_),
+        ),
         *lines,
         f"Independent of each other: p = {test.p_value:.2g} (chi-square {test.statistic:.1f}, {test.degrees_of_freedom} degrees of freedom; "
         "for rows of different persons).",

@@ -267,6 +267,16 @@ def wrapped(text: str, width: int) -> list[str]:
     return [*lines, line.rstrip()] if line.strip() else lines
 
 
+def padded(text: str, width: int) -> str:
+    """The text with blanks after it, so that it takes so many columns of a terminal; wide letters take two."""
+    return text + " " * (width - cell_len(text))
+
+
+def padded_before(text: str, width: int) -> str:
+    """The same, with the blanks before it."""
+    return " " * (width - cell_len(text)) + text
+
+
 def _unbroken(text: str) -> Iterator[str]:
     """Pieces that stay on one line: a word with the blank after it, or a wide letter with the marks that follow it."""
     piece = ""

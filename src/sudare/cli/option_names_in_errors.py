@@ -49,6 +49,7 @@ def _with_option(text: str, name: str, option: str) -> str:
     text = re.sub(rf"{named}=False\b", f"--no-{option[2:]}", text)
     text = re.sub(rf"{named}=\"([^\"]*)\"", rf"{option} \1", text)
     text = re.sub(rf"{named}=(?=\S)", f"{option} ", text)
+    text = re.sub(rf"{named}(?= <= )", option, text)
     if "_" in name:
         return re.sub(rf"{named}(?![A-Za-z0-9_])", option, text)
     text = re.sub(rf"^{name}(?= (?:must|is|are|has|do|takes|=) )", option, text)

@@ -77,7 +77,13 @@ def page(
     problems, lines = _problems(chosen), _problems(chosen, spoken).values()
     if dry_run:
         values = {**_told(chosen), "problems": problems, "dry_run": True}
-        answer(values, as_json, _summary(chosen), *lines, "Dry run: nothing was started.")
+        answer(
+            values,
+            as_json,
+            _summary(chosen, len(chosen.tables) - len(problems)),
+            *lines,
+            "Dry run: nothing was started.",
+        )
         return
     for line in lines:
         note(line)
@@ -145,9 +151,8 @@ def _told(settings: PageSettings) -> dict[str, Any]:
     }
 
 
-def _summary(settings: PageSettings) -> str:
+def _summary(settings: PageSettings, tables: int) -> str:
     people = f"{len(settings.users)} users with passwords" if settings.users else "one person, by a one-time address"
-    tables = len(settings.tables)
     return f"This would serve {settings.address()} for {people}; {tables} {'table' if tables == 1 else 'tables'} can be asked about."
 
 

@@ -30,19 +30,30 @@ def write_rows(output: Path, columns: Mapping[str, Any]) -> None:
     import pyarrow.csv
     import pyarrow.parquet
 
-    arrays = {name: pa.array(values) for name, values in columns.items()}
-    if output.suffix == ".csv":
-        arrays = {
-            spreadsheet_safe(name): _safe(array) if pa.types.is_string(array.type) else array
-            for name, array in arrays.items()
-        }
+    table = pa.table({name: pa.array(values) for name, values in columns.items()})
     content = pa.BufferOutputStream()
-    write = pyarrow.csv.write_csv if output.suffix == ".csv" else pyarrow.parquet.write_table
-    write(pa.table(arrays), content)
+    if output.suffix == ".csv":
+        pyarrow.csv.write_csv(spreadsheet_rows(table), content)
+    else:
+        pyarrow.parquet.write_table(table, content)
     write_new_private(output, content.getvalue().to_pybytes())
+
+
+def spreadsheet_rows(table: Any) -> Any:
+    """An Arrow table whose names and texts no spreadsheet takes for formulas."""
+    import pyarrow as pa
+
+    return pa.table(
+        {
+            spreadsheet_safe(name): _safe(column)
+            if pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+            else column
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        }
+    )
 
 
 def _safe(texts: Any) -> Any:
     import pyarrow as pa
 
-    return pa.array([None if text is None else spreadsheet_safe(text) for text in texts.to_pylist()])
+    return pa.array([None if text is None else spreadsheet_safe(text) for text in texts.to_pylist()], texts.type)

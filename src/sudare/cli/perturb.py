@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.cells import cell_len
 
 from sudare.cli import charged_commands as paying
 from sudare.cli import options
 from sudare.cli.command_output import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, progress, reported
-from sudare.cli.language import Told, spoken
+from sudare.cli.language import Told, padded, spoken
 from sudare.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def _lines(plan: RecordPlan) -> list[str]:
     from sudare.perturbation.one_column_per_record import AnsweredColumn
     from sudare.report.number_formatting import nearest
 
-    width = max(map(len, plan.perturbations))
+    width = max(map(cell_len, plan.perturbations))
     lines: list[str] = []
     for name, facts in _facts(plan).items():
         if facts["kind"] == AnsweredColumn.kind:
@@ -151,7 +152,7 @@ def _lines(plan: RecordPlan) -> list[str]:
             for fact, value in facts.items()
             if fact not in ("kind", "epsilon", "whole")
         )
-        lines.append(Told(f"  {name:<{width}}  ε = {nearest(facts['epsilon'])}, {facts['kind']} ({shown})"))
+        lines.append(Told(f"  {padded(name, width)}  ε = {nearest(facts['epsilon'])}, {facts['kind']} ({shown})"))
     return lines
 
 

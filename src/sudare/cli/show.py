@@ -59,7 +59,7 @@ def show(
     release, signature = read_release(file, trusted)
     numbers = released_numbers(release, by, level)
     found = dict(numbers.table)
-    drawn = [] if plot is None else measured_rows(numbers, drawn_language(spoken_language()))
+    drawn = [] if plot is None else measured_rows(numbers, drawn_language(spoken_language()), _MOST_DRAWN)
     if plot is not None and not drawn:
         if output is None and parquet is None:
             raise InvalidParameter(f"This {release.learner} cannot be drawn: it has no numbers.", "Leave --plot out.")
@@ -112,7 +112,7 @@ def _parquet_content(numbers: ReleasedNumbers) -> bytes:
     for name, values in _filled(numbers).items():
         dates = [value if isinstance(value, str) else None for value in values]
         if not numbers.is_measured(name) and name != numbers.measured:
-            columns[name] = pa.array(values)
+            columns[name] = pa.array(values if len(set(map(type, values))) == 1 else list(map(_label_text, values)))
         elif not any(dates):
             columns[name] = pa.array(values, None if any(isinstance(value, int) for value in values) else pa.float64())
         elif None not in dates:
@@ -123,6 +123,13 @@ def _parquet_content(numbers: ReleasedNumbers) -> bytes:
     pyarrow.parquet.write_table(pa.table(columns), content)
     taken: bytes = content.getvalue().to_pybytes()
     return taken
+
+
+def _label_text(value: Any) -> str:
+    """A label as it is written in a column that holds labels of several kinds: a histogram counts text, numbers, and yes and no."""
+    from sudare.schema.columns import level_text
+
+    return value if isinstance(value, str) else level_text(value)
 
 
 def _name_of_dates(name: str) -> str:
@@ -190,5 +197,7 @@ def _csv_text(numbers: ReleasedNumbers) -> str:
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(map(spreadsheet_safe, found))
     for row in zip(*found.values(), strict=True):
-        lines.writerow([spreadsheet_safe(value) if isinstance(value, str) else value for value in row])
+        lines.writerow(
+            [spreadsheet_safe(_label_text(value)) if isinstance(value, str | bool) else value for value in row]
+        )
     return text.getvalue()

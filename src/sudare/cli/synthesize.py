@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,9 +11,11 @@ import typer
 from sudare.cli import charged_commands as paying
 from sudare.cli import options
 from sudare.cli.command_output import AsJson, Tell, answer, progress, reported
+from sudare.cli.per_row_output_files import check_rows_output, spreadsheet_rows
 from sudare.errors import InvalidParameter, NotReleasable
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
 
     import pandas as pd
@@ -89,7 +90,7 @@ def sample(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A release of `sudare synthesize`, usually NAME.sudare.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The Parquet file to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The Parquet or CSV file to write.")],
     rows: Annotated[
         int | None,
         typer.Option(
@@ -109,7 +110,7 @@ def sample(
     trusted: options.TrustedKeys = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw rows of nobody from a released synthetic table, and write them as Parquet. This costs nothing, however often."""
+    """Draw rows of nobody from a released synthetic table, and write them as Parquet, or as CSV where the file is called so. This costs nothing, however often."""
     from sudare.cli.inspect import read_release
 
     release, signature = read_release(file, trusted)
@@ -117,14 +118,11 @@ def sample(
         raise NotReleasable(
             f"'{file.name}' holds a {release.learner}, not a synthetic table.", "Look at it with `sudare inspect`."
         )
-    if os.path.lexists(output) or not output.absolute().parent.is_dir():
-        raise InvalidParameter(
-            f"'{output}' exists, or its folder does not.", "Choose a new file in a folder that exists."
-        )
+    check_rows_output(output)
     model = release.model()
     count = model.rows_by_default if rows is None else rows
     with progress(as_json) as tell:
-        _write_parquet(output, model.sample_batches(count, seed, _given(given, model.declared_)), tell)
+        _write_rows(output, model.sample_batches(count, seed, _given(given, model.declared_)), tell)
     told = model.n_rows_
     fewer = (
         ""
@@ -140,18 +138,23 @@ def sample(
     )  # fmt: skip
 
 
-def _write_parquet(output: Path, batches: Iterator[pd.DataFrame], tell: Tell) -> None:
-    """Write rows as they are drawn to a new file; where that fails, no part of it stays."""
+def _write_rows(output: Path, batches: Iterator[pd.DataFrame], tell: Tell) -> None:
+    """Write rows as they are drawn to a new file, of the kind that its name says; where that fails, no part of it stays."""
     import pyarrow as pa
+    import pyarrow.csv
     import pyarrow.parquet
 
+    is_csv = output.suffix == ".csv"
     first = pa.Table.from_pandas(next(batches), preserve_index=False)
+    written = spreadsheet_rows(first) if is_csv else first
+    make: Any = pyarrow.csv.CSVWriter if is_csv else pyarrow.parquet.ParquetWriter
     try:
-        with pyarrow.parquet.ParquetWriter(output, first.schema) as writer:
-            writer.write_table(first)
+        with make(output, written.schema) as writer:
+            writer.write_table(written)
             rows = first.num_rows
             for batch in batches:
-                writer.write_table(pa.Table.from_pandas(batch, schema=first.schema, preserve_index=False))
+                table = pa.Table.from_pandas(batch, schema=first.schema, preserve_index=False)
+                writer.write_table(spreadsheet_rows(table) if is_csv else table)
                 rows += len(batch)
                 tell(f"{rows:,} rows")
     except OSError as error:
@@ -214,7 +217,7 @@ def _tell_plan(model: PrivateSynthesizer, table: str | os.PathLike[str], as_json
         "clipped": paying.clipped_columns(rows.clipped),
         **charge,
     }
-    answer(values, as_json, f"{promise}.", price, "Dry run: nothing was counted, charged or written.")
+    answer(values, as_json, f"Guarantee: {plan.guarantee}.", price, "Dry run: nothing was counted, charged or written.")
 
 
 def _save(model: PrivateSynthesizer, signing: paying.Signing, as_json: bool) -> None:

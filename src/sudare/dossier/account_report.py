@@ -28,7 +28,7 @@ from sudare.report.privacy_card import Signature
 MADE_BY: Final = f"sudare report, version {__version__}"
 MOST_ROWS: Final = 200
 MOST_DRAWN: Final = 40
-MOST_PANELS: Final = 8
+MOST_PANELS: Final = 12
 _EVERYONE: Final = "everyone"
 _KINDS: Final = {
     "statistics": "Statistics: numbers over many records, with noise.",
@@ -203,7 +203,9 @@ def _number_table(numbers: ReleasedNumbers, language: Language) -> Table:
 def _picture(numbers: ReleasedNumbers, language: Language) -> Picture | None:
     """Every number that has intervals, row by row; None where there is none, or there are too many rows."""
     drawn = [
-        rows for rows in measured_rows(numbers, language) if rows.has_intervals and 0 < len(rows.values) <= MOST_DRAWN
+        rows
+        for rows in measured_rows(numbers, language, MOST_DRAWN)
+        if rows.has_intervals and 0 < len(rows.values) <= MOST_DRAWN
     ]
     if not drawn:
         return None

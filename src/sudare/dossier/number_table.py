@@ -12,6 +12,7 @@ from sudare.dossier.released_numbers import OwnText, ReleasedNumbers
 from sudare.languages import Language, translated
 from sudare.report.number_formatting import between, six_digits
 from sudare.safe_text import escaped_for_terminal
+from sudare.schema.columns import level_text
 
 
 @dataclass(frozen=True)
@@ -61,15 +62,22 @@ def has_intervals(numbers: ReleasedNumbers) -> bool:
     return bool(_ends(numbers.table))
 
 
-def measured_rows(numbers: ReleasedNumbers, language: Language = "en") -> list[MeasuredRows]:
-    """All that there is to draw: counts, means, variances and quantiles by group are a picture each, and so are columns of different units."""
+def measured_rows(
+    numbers: ReleasedNumbers, language: Language = "en", most_rows: int | None = None
+) -> list[MeasuredRows]:
+    """All that there is to draw: counts, means, variances and quantiles by group are a picture each, and so are columns of different units.
+
+    Where a picture would have more rows than `most_rows`, every column that it is about has one of its own.
+    """
     with_ends = [name for name in numbers.table if f"{name}_low" in _ends(numbers.table)]
     names = with_ends if numbers.measured in with_ends else [numbers.measured]
-    return [rows for name in names if name is not None for rows in _of_equal_units(numbers, name, language)]
+    return [rows for name in names if name is not None for rows in _of_equal_units(numbers, name, language, most_rows)]
 
 
-def _of_equal_units(numbers: ReleasedNumbers, name: str, language: Language) -> list[MeasuredRows]:
-    """The rows of a column, those with one unit together, and dates apart; none where a row has no number."""
+def _of_equal_units(
+    numbers: ReleasedNumbers, name: str, language: Language, most_rows: int | None
+) -> list[MeasuredRows]:
+    """The rows of a column, those with one unit together, and dates apart; none where a row has no number. Too many rows are cut by what they are about."""
     found = numbers.table
     values = found[name]
     with_ends = f"{name}_low" in _ends(found)
@@ -78,21 +86,37 @@ def _of_equal_units(numbers: ReleasedNumbers, name: str, language: Language) -> 
     units = found["unit"] if has_units else [""] * len(values)
     kinds = [(isinstance(value, str), unit) for value, unit in zip(values, units, strict=True)]
     heading, drawn = numbers.heading(name, language), []
-    for are_dates, unit in dict.fromkeys(kinds):
-        rows = [row for row, kind in enumerate(kinds) if kind == (are_dates, unit)]
+    groups = [
+        (kind, about, rows)
+        for kind in dict.fromkeys(kinds)
+        for about, rows in _cut(numbers, [row for row, each in enumerate(kinds) if each == kind], most_rows)
+    ]
+    for (are_dates, unit), about, rows in groups:
         columns = [[_number(column[row]) for row in rows] for column in (values, lows, highs)]
         # A number that is unknown is drawn as its interval, without a point.
         if any(math.isnan(number) for column in columns[with_ends:] for number in column):
             continue
         said = unit.said(language) if isinstance(unit, OwnText) else unit
-        axis = escaped_for_terminal(f"{heading} ({said})" if said else heading)
-        labels = [_label(numbers, row, language) for row in rows]
+        axis = escaped_for_terminal("".join([f"{about}: " if about else "", heading, f" ({said})" if said else ""]))
+        labels = [_label(numbers, row, language, is_cut=bool(about)) for row in rows]
         drawn.append(MeasuredRows(axis, labels, columns[0], columns[1], columns[2], with_ends, are_dates))
     return drawn
 
 
-def _label(numbers: ReleasedNumbers, row: int, language: Language) -> str:
-    names = [name for name in numbers.labels if name != "unit" or name in numbers.headings]
+def _cut(numbers: ReleasedNumbers, rows: list[int], most_rows: int | None) -> list[tuple[str, list[int]]]:
+    """The rows, those of one column together under its name where they are too many for one picture."""
+    columns = numbers.table.get("column")
+    if most_rows is None or len(rows) <= most_rows or columns is None or "column" not in numbers.labels:
+        return [("", rows)]
+    return [
+        (str(column), [row for row in rows if columns[row] == column])
+        for column in dict.fromkeys(columns[row] for row in rows)
+    ]
+
+
+def _label(numbers: ReleasedNumbers, row: int, language: Language, is_cut: bool) -> str:
+    left_out = {*(() if "unit" in numbers.headings else ("unit",)), *(("column",) if is_cut else ())}
+    names = [name for name in numbers.labels if name not in left_out]
     return ", ".join(_cell(numbers, name, numbers.table[name][row], language) for name in names)
 
 
@@ -127,4 +151,6 @@ def _cell(numbers: ReleasedNumbers, name: str, value: object, language: Language
         return translated(numbers.none_text(name), language)
     if isinstance(value, OwnText):
         return escaped_for_terminal(value.said(language))
+    if isinstance(value, bool):
+        return level_text(value)
     return six_digits(value) if isinstance(value, float) else escaped_for_terminal(str(value))

@@ -176,6 +176,7 @@ def _of_statistic(release: Release, model: Any, by: list[str] | None, level: flo
         for name in table
         if name != "count" and f"{name}_low" not in table and not name.endswith(("_low", "_high"))
     )
+    table = _with_whole_quantiles(table, columns, of_columns, is_drawn)
     shown = _with_units(_with_bins(table, columns), columns)
     drawn = columns if is_drawn else getattr(model, "quantile_of", None) or ()
     binned = [name for name in drawn if isinstance(columns[name], Number) and columns[name].bins is not None]
@@ -215,6 +216,25 @@ def _with_bins(table: Mapping[str, list[Any]], columns: Mapping[str, Any]) -> di
     def shown(name: str, row: int, value: Any) -> Any:
         column = columns.get(table["column"][row] if name == "value" and "column" in table else name)
         return BinText(value) if isinstance(value, str) and isinstance(column, Number) else value
+
+    return {name: [shown(name, row, value) for row, value in enumerate(values)] for name, values in table.items()}
+
+
+def _with_whole_quantiles(
+    table: Mapping[str, list[Any]], columns: Mapping[str, Any], of_columns: Mapping[str, Heading], is_drawn: bool
+) -> dict[str, list[Any]]:
+    """The table with quantiles of whole columns, and the ends of their intervals, as whole numbers; the middle of a bin may lie between two of them."""
+
+    def is_whole(name: str) -> bool:
+        return isinstance(columns.get(name), Number) and bool(columns[name].whole)
+
+    def shown(name: str, row: int, value: Any) -> Any:
+        base = name.removesuffix("_low").removesuffix("_high")
+        heading = of_columns.get(base, Heading(""))
+        about = table["column"][row] if is_drawn else heading.column
+        is_quantile = base == "value" if is_drawn else heading.text in (_PARTS["median"], _QUANTILE)
+        counts = is_quantile and is_whole(about) and isinstance(value, float) and value.is_integer()
+        return int(value) if counts else value
 
     return {name: [shown(name, row, value) for row, value in enumerate(values)] for name, values in table.items()}
 

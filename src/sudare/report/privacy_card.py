@@ -94,8 +94,10 @@ def card_of(
 ) -> Card:
     """The card of a release from its manifest, how many numbers leave under each name, and what else has to be said of it."""
     promise, receipt, parameters = manifest["guarantee"], manifest["receipt"], manifest["parameters"]
+    columns = {name for name, _ in parameters["columns"]}
     numbers = "; ".join(
-        f"{whole(size)} {'number' if size == 1 else 'numbers'} ({part})" for part, size in sizes.items()
+        f"{whole(size)} {'number' if size == 1 else 'numbers'} ({quoted(part) if part in columns else part})"
+        for part, size in sizes.items()
     )
     return Card(
         what=f"{manifest['learner']}: {numbers}",

@@ -54,6 +54,8 @@ class Kind:
     title: str
     # Words that differ from those of other kinds.
     words: Mapping[str, FieldWords] = field(default_factory=dict)
+    # Parameters of its learners that have one allowed value, which nobody is asked for.
+    fixed: tuple[str, ...] = ()
 
     @property
     def is_model(self) -> bool:
@@ -108,7 +110,7 @@ class Kind:
         made = learner_class(learner)
         fields = []
         for parameter in inspect.signature(made).parameters.values():
-            if parameter.name in LEFT_OUT:
+            if parameter.name in LEFT_OUT or parameter.name in self.fixed:
                 continue
             words = self.words.get(parameter.name, WORDS[parameter.name])
             fields.append(
@@ -136,8 +138,10 @@ class Kind:
         )
 
 
-def _statistic(name: str, learner: str, title: str) -> Kind:
-    return Kind(name, MappingProxyType({"none": learner}), title)
+def _statistic(name: str, learner: str, title: str, delta: str | None = None, fixed: tuple[str, ...] = ()) -> Kind:
+    """A kind without a target; `delta` says what its δ is for where that is no Gaussian noise alone."""
+    words = {} if delta is None else {"delta": FieldWords("--delta", delta)}
+    return Kind(name, MappingProxyType({"none": learner}), title, words, fixed)
 
 
 def _model(name: str, title: str, words: Mapping[str, FieldWords] | None = None, **learners: str) -> Kind:
@@ -149,10 +153,17 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
     {
         kind.name: kind
         for kind in (
-            _statistic("mean", "PrivateMean", "Means of all declared number columns"),
+            _statistic(
+                "mean", "PrivateMean", "Means of all declared number columns",
+                delta="The δ of the guarantee; above 0 the noise is Gaussian where columns are many. It is charged whatever the noise is.",
+            ),
             _statistic("histogram", "PrivateHistogram", "How often each value or bin of every declared column occurs"),
-            _statistic("table", "GroupedTable", "Counts, means, variances and quantiles by group"),
-            _statistic("quantiles", "PrivateQuantiles", "Medians and other quantiles, with intervals"),
+            _statistic(
+                "table", "GroupedTable", "Counts, means, variances and quantiles by group",
+                delta="The δ of the guarantee; above 0 the noise is Gaussian, or δ pays for finding the values of columns that nobody declared.",
+            ),
+            # Quantiles are drawn with a pure ε: their learner takes no other δ than 0.
+            _statistic("quantiles", "PrivateQuantiles", "Medians and other quantiles, with intervals", fixed=("delta",)),
             _statistic("scaler", "PrivateStandardScaler", "Means and standard deviations, to scale columns with"),
             _model("logistic", "Logistic regression: the probability of each class", label="PrivateLogisticRegression"),
             _model("svc", "Linear classifier with a smoothed hinge loss", label="PrivateLinearSVC"),

@@ -286,14 +286,19 @@ def checked_moments(values: pa.ChunkedArray, facts: Date | DatePart, name: str) 
     """The moments of a column, NaT where missing. Raise WrongType where one cannot be read."""
     moments, unreadable = read_moments(values, facts, name)
     if unreadable:
-        raise unreadable_dates(name, facts, "some")
+        raise unreadable_dates(name, facts)
     return moments
 
 
-def unreadable_dates(name: str, facts: Date | DatePart, how_many: str) -> WrongType:
+def unreadable_dates(name: str, facts: Date | DatePart, how_many: str | None = None) -> WrongType:
     written = "ISO 8601 (2020-01-31, 2020-01-31 17:05)" if facts.format is None else repr(facts.format)
+    found = (
+        f"Column {name!r} is declared to hold dates or times, and holds some that cannot be read as {written}."
+        if how_many is None
+        else f"Column {name!r} is declared to hold dates or times, and holds {how_many} that cannot be read as {written}."
+    )
     return WrongType(
-        f"Column {name!r} is declared to hold dates or times, and holds {how_many} that cannot be read as {written}.",
+        found,
         'Declare how they are written, for example format = "%d.%m.%Y" or "%Y年%m月%d日", or correct them.',
     )
 

@@ -47,7 +47,10 @@ DRAFT_QUESTIONS: dict[str, tuple[str, dict[str, object]]] = {
         "whole numbers; codes are a category, with values = [...]",
         {"kind": "number", "low": "?", "high": "?", "whole": True},
     ),
-    "fractions": ("numbers with fractions", {"kind": "number", "low": "?", "high": "?"}),
+    "fractions": (
+        "numbers; with whole = true where none can have a fraction",
+        {"kind": "number", "low": "?", "high": "?"},
+    ),
     "text": ("text; values lists every answer there can be", {"kind": "category", "values": "?"}),
     "booleans": ("booleans", {"kind": "category", "values": [False, True]}),
     "dates or times": (

@@ -61,7 +61,7 @@ class Groups:
             unknown = next((name for name in names if name not in self.columns), "")
             raise InvalidParameter(
                 f"`by` is not some of the columns that the table is grouped by.{suggestion(unknown, self.columns)}",
-                f"These are: {', '.join(self.columns)}. Leave it out for all.",
+                f"These are: {', '.join(map(repr, self.columns))}. Leave it out for all.",
             )
         return Groups(axes, tuple(self.levels[place] for place in kept))
 

@@ -158,13 +158,7 @@ class GroupedTable(PrivateEstimator):
             )
         unknown = next((name for name in (*by, *wanted) if name not in schema.columns), None)
         if unknown is not None:
-            place = next(
-                what for what in ("by", "mean_of", "variance_of", "quantile_of") if unknown in getattr(self, what)
-            )
-            raise InvalidParameter(
-                f"`{place}` names {unknown[:64]!r}, which the schema lacks.{suggestion(unknown, schema.columns)}",
-                f"It has: {', '.join(schema.columns)}.",
-            )
+            raise self._not_declared(unknown, schema)
         self._check_keys(keys, schema)
         made = {column.removesuffix("_low").removesuffix("_high") for column in self._made_columns()}
         clashing = next(
@@ -191,6 +185,18 @@ class GroupedTable(PrivateEstimator):
 
     def _columns_beside(self) -> tuple[str, ...]:
         return tuple(self.keys)
+
+    def _not_declared(self, unknown: str, schema: Schema) -> InvalidParameter:
+        """Why a column that somebody named cannot be used."""
+        place = next(what for what in ("by", "mean_of", "variance_of", "quantile_of") if unknown in getattr(self, what))
+        if schema.person is not None and unknown == schema.person.column:
+            return InvalidParameter(
+                f"`{place}` names {unknown[:64]!r}, which says whose row it is.", "Name columns about persons."
+            )
+        return InvalidParameter(
+            f"`{place}` names {unknown[:64]!r}, which the schema lacks.{suggestion(unknown, schema.columns)}",
+            f"It has: {', '.join(map(repr, schema.columns))}.",
+        )
 
     def _check_keys(self, keys: tuple[str, ...], schema: Schema) -> None:
         if not keys:

@@ -49,18 +49,24 @@ _BOUNDS: Final = 5_000
 def checked_quantiles(quantiles: object) -> tuple[float, ...]:
     """Wanted quantiles, rising. Raise InvalidParameter unless they are numbers between 0 and 1 of at most four decimals."""
     if isinstance(quantiles, str) or not isinstance(quantiles, Sequence | np.ndarray):
-        raise InvalidParameter("quantiles is not a list of numbers.", "Give for example [0.25, 0.5, 0.75].")
+        raise InvalidParameter("quantiles is not a list of numbers.", "Give for example quantiles=[0.25, 0.5, 0.75].")
     wanted = tuple(quantiles)
     if not 1 <= len(wanted) <= MOST_QUANTILES:
-        raise InvalidParameter(f"quantiles are from 1 to {MOST_QUANTILES} numbers.", "Give for example [0.5].")
+        raise InvalidParameter(
+            f"quantiles are from 1 to {MOST_QUANTILES} numbers.", "Give for example quantiles=[0.5]."
+        )
     for quantile in wanted:
         if isinstance(quantile, bool) or not isinstance(quantile, int | float | np.number) or not 0 < quantile < 1:
-            raise InvalidParameter("A quantile is not a number between 0 and 1.", "Give for example [0.25, 0.5, 0.75].")
+            raise InvalidParameter(
+                "A quantile is not a number between 0 and 1.", "Give for example quantiles=[0.25, 0.5, 0.75]."
+            )
         if exact(float(quantile)).denominator > LARGEST_DENOMINATOR:
             raise InvalidParameter("A quantile has more than four decimals.", "Give for example 0.3333.")
     found = tuple(map(float, wanted))
     if any(low >= high for low, high in itertools.pairwise(found)):
-        raise InvalidParameter("quantiles do not rise, or one is given twice.", "Give for example [0.25, 0.5, 0.75].")
+        raise InvalidParameter(
+            "quantiles do not rise, or one is given twice.", "Give for example quantiles=[0.25, 0.5, 0.75]."
+        )
     return found
 
 

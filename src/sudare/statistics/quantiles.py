@@ -118,7 +118,7 @@ class PrivateQuantiles(PrivateEstimator):
         if missing is not None or not names or len(set(names)) != len(names):
             raise InvalidParameter(
                 "`quantile_of` does not name number columns of the schema, each once.",
-                f"It has: {', '.join(declared.columns)}.",
+                f"It has: {', '.join(map(repr, declared.columns))}.",
             )
         return Schema({name: declared.columns[name] for name in names}, schema.person)
 

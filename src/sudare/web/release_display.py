@@ -33,7 +33,7 @@ SUFFIX: Final = ".sudare"
 MOST_FILES: Final = 500
 MOST_ROWS: Final = 200
 MOST_DRAWN: Final = 24
-MOST_PICTURES: Final = 8
+MOST_PICTURES: Final = 12
 # Building a table of more numbers than this would keep a reader waiting.
 MOST_NUMBERS: Final = 200_000
 
@@ -74,7 +74,7 @@ class ReleaseView:
 
     def pictures(self, language: Language) -> list[IntervalPicture]:
         """Every number that has intervals; none where there are too many rows."""
-        drawn = [] if self.numbers is None else measured_rows(self.numbers, language)
+        drawn = [] if self.numbers is None else measured_rows(self.numbers, language, MOST_DRAWN)
         return [
             interval_picture(rows)
             for rows in drawn[:MOST_PICTURES]

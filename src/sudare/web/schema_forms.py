@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from sudare.errors import SchemaError
 from sudare.schema import Schema
+from sudare.schema.columns import finite_number
 from sudare.schema.toml_document import KINDS, MAY_BE_A_QUESTION_MARK, QUESTION, SECTIONS, known_keys, read_column
 from sudare.web.signed_in_request import Form
 
@@ -217,13 +218,26 @@ def _column_problems(name: object, facts: object) -> list[SchemaError]:
             SchemaError(
                 f"Column {name!r} still lacks {', '.join(f'`{key}`' for key in asked)}.",
                 "Fill it in from knowledge of the subject, never from the data.",
-            )
+            ),
+            *_wrong_numbers(name, facts),
         ]
     try:
         read_column(name, facts)
     except SchemaError as error:
         return [error]
     return []
+
+
+def _wrong_numbers(name: object, facts: Any) -> list[SchemaError]:
+    """What was answered in words of a column whose other numbers are still asked for."""
+    found = []
+    for key in NUMBERS:
+        if key in facts and facts[key] != QUESTION:
+            try:
+                finite_number(facts[key], key)
+            except SchemaError as error:
+                found.append(SchemaError(f"Column {name!r}: {error.problem}", error.remedy))
+    return found
 
 
 def _fields(kind: str, section: Mapping[str, Any]) -> list[FieldView]:

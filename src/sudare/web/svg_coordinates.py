@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -63,11 +64,11 @@ def _steps(values: Sequence[float], x: _Scale, y: _Scale) -> str:
 
 @dataclass(frozen=True)
 class Interval:
-    """One row of an interval picture, in the coordinates of the picture."""
+    """One row of an interval picture, in the coordinates of the picture; a number that is unknown has its interval only."""
 
     label: str
     y: float
-    value: float
+    value: float | None
     low: float
     high: float
 
@@ -91,7 +92,8 @@ LONGEST_LABEL = 24
 
 def interval_picture(drawn: MeasuredRows) -> IntervalPicture:
     """Dots and intervals on one scale, which begins at zero where all numbers are near to it."""
-    least, most = min(*drawn.lows, *drawn.values), max(*drawn.highs, *drawn.values)
+    known = [value for value in drawn.values if not math.isnan(value)]
+    least, most = min([*drawn.lows, *known]), max([*drawn.highs, *known])
     if 0 <= least <= most / 2 and not drawn.are_dates:
         least = 0.0
     span = (most - least) or 1.0
@@ -101,7 +103,7 @@ def interval_picture(drawn: MeasuredRows) -> IntervalPicture:
         return left + (right - left) * (value - least) / span
 
     rows = [
-        Interval(_short(label), TOP + ROW * place + ROW / 2, x(value), x(low), x(high))
+        Interval(_short(label), TOP + ROW * place + ROW / 2, None if math.isnan(value) else x(value), x(low), x(high))
         for place, (label, value, low, high) in enumerate(
             zip(drawn.labels, drawn.values, drawn.lows, drawn.highs, strict=True)
         )

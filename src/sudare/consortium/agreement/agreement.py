@@ -173,7 +173,7 @@ class Agreement:
                 if missing:
                     raise AgreementError(
                         f"`tasks.{task.name}.columns` names columns that the schema lacks.",
-                        f"Use some of: {', '.join(self.schema.columns)}.",
+                        f"Use some of: {', '.join(map(repr, self.schema.columns))}.",
                     )
             for member in self.members:
                 if task.cost[0] > member.budget.epsilon or task.cost[1] > member.budget.delta:
