@@ -67,20 +67,27 @@ def status(
 ) -> None:
     """How things stand: whether the agreement is in force, what waits for the steward, who is there, and what is left of the budget."""
     from sudare.consortium import Member
+    from sudare.consortium.agreement.taken_versions import as_it_left
 
     while True:
-        own = Member.load(member)
+        named = Member.load(member)
+        own = as_it_left(named)
         agreement, values = own.agreement(), _status_values(own)
         if watch and not as_json:
             clear_screen()
         sums = [*sums_lines(agreement, agreement.tasks), *schedule_lines(agreement)]
-        answer(values, as_json, *_status_texts(values, sums), *expiry_lines(own.transport.kit, "client"))
+        left = [] if own is named else [_left_line(own.name, agreement.version)]
+        answer(values, as_json, *left, *_status_texts(values, sums), *expiry_lines(own.transport.kit, "client"))
         if not watch:
             return
         try:
             time.sleep(_WATCH_SECONDS)
         except KeyboardInterrupt:
             return
+
+
+def _left_line(name: str, version: int) -> str:
+    return f"{name} is no member of the agreement as the others have it now. This is version {version}, the last one that it took."
 
 
 def _status_values(own: Member) -> dict[str, Any]:

@@ -191,6 +191,7 @@ def join(
 ) -> None:
     """Add this member to an agreement. Makes its key and member.toml where they are not there yet."""
     from sudare.consortium import Agreement, Budget
+    from sudare.consortium.agreement.amendments import path_after_adoption
     from sudare.consortium.agreement.consortium_setup_steps import joined
     from sudare.privacy.release_file import fingerprint
 
@@ -225,7 +226,9 @@ def join(
         f"Key {identity.fingerprint}: read it to the others on the telephone.",
         *_data_lines(joining, extended),
         *_plan_lines(extended),
-        f"When all have joined, sign: sudare consortium sign --member {joining.member_path}",
+        f"When all have joined, sign: sudare consortium sign --member {joining.member_path}"
+        if path_after_adoption(agreement) == agreement
+        else f"When all have joined, sign: sudare consortium sign --next --member {joining.member_path}",
     ]
     answer(values, as_json, *lines)
 

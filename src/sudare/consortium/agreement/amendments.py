@@ -324,7 +324,7 @@ def _leave(history: Path, kept: Container[str]) -> None:
 def _nothing_proposed(agreement_path: Path) -> AgreementError:
     return AgreementError(
         f"There is no '{proposal_path(agreement_path).name}' beside the agreement.",
-        "Propose a version with `sudare consortium amend`.",
+        "What stands in the agreement's place is what a node begins with, and needs no adoption. Another version is proposed with `sudare consortium amend`.",
     )
 
 
