@@ -15,7 +15,7 @@ from sudare.cli.command_output import AsJson, DryRun, answer, clear_screen, repo
 from sudare.cli.key_files import MemberFile
 from sudare.cli.language import Told, spoken, spoken_language
 from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left
-from sudare.consortium.sum_terms import schedule_lines, schedule_values, sums_lines, sums_values
+from sudare.consortium.sum_terms import budget_lines, schedule_lines, schedule_values, sums_lines, sums_values
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def status(
         agreement, values = own.agreement(), _status_values(own)
         if watch and not as_json:
             clear_screen()
-        sums = [*sums_lines(agreement, agreement.tasks), *schedule_lines(agreement)]
+        sums = [*sums_lines(agreement, agreement.tasks), *schedule_lines(agreement), *budget_lines(agreement)]
         left = [] if own is named else [_left_line(own.name, agreement.version)]
         answer(values, as_json, *left, *_status_texts(values, sums), *expiry_lines(own.transport.kit, "client"))
         if not watch:
@@ -226,9 +226,11 @@ def _decided_text(name: str, before: str, verdict: str, cost: str) -> Told:
 
 def _runs_text(schedule: Schedule, cost: Amount) -> str:
     """What a decision about a schedule covers."""
+    from sudare.consortium.agreement.schedules import added_up
+
     return (
         f"This is for each of its {schedule.runs} runs, {schedule.run_names[0]} to {schedule.run_names[-1]}, about which nothing was decided alone; "
-        f"together at most ε {_number(schedule.runs * cost.epsilon)}, δ {_number(schedule.runs * cost.delta)}. No run begins before its day."
+        f"together at most ε {_number(added_up([cost.epsilon] * schedule.runs))}, δ {_number(added_up([cost.delta] * schedule.runs))}. No run begins before its day."
     )
 
 

@@ -20,7 +20,13 @@ import tomli_w
 from sudare.consortium.agreement.differing_fields import differing_fields, field_digests
 from sudare.consortium.agreement.document_fields import Field, Reader, parsed_toml, whole
 from sudare.consortium.agreement.identity import is_usable
-from sudare.consortium.agreement.schedules import Schedule, check_no_run_is_declared, schedule_from, tasks_with_runs
+from sudare.consortium.agreement.schedules import (
+    Schedule,
+    added_up,
+    check_no_run_is_declared,
+    schedule_from,
+    tasks_with_runs,
+)
 from sudare.consortium.tasks.definitions import (
     CensusTask,
     DictionaryTask,
@@ -183,7 +189,7 @@ class Agreement:
 
         for member in self.members:
             costs = [self.schedule_cost(schedule) for schedule in self.schedules]
-            total = sum(cost[0] for cost in costs), sum(cost[1] for cost in costs)
+            total = added_up(cost[0] for cost in costs), added_up(cost[1] for cost in costs)
             if total[0] > member.budget.epsilon or total[1] > member.budget.delta:
                 raise AgreementError(
                     f"The schedules cost ε = {total[0]:g}, δ = {total[1]:g} in all, and `members.{member.name}.budget` holds less.",
@@ -193,7 +199,12 @@ class Agreement:
     def schedule_cost(self, schedule: Schedule) -> tuple[float, float]:
         """What all runs of a schedule cost a member together, as the agreement has it: their sum."""
         epsilon, delta = self.task(schedule.task).cost
-        return epsilon * schedule.runs, delta * schedule.runs
+        return added_up([epsilon] * schedule.runs), added_up([delta] * schedule.runs)
+
+    def cost_of_all(self) -> tuple[float, float]:
+        """What all tasks and all runs of schedules cost a member together, as the agreement has it: their sum."""
+        costs = [task.cost for task in self.tasks]
+        return added_up(cost[0] for cost in costs), added_up(cost[1] for cost in costs)
 
     def schedule_of(self, task: str) -> Schedule | None:
         """The schedule that a task is a run of; None where it is none."""
