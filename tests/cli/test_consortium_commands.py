@@ -659,6 +659,8 @@ def test_a_member_comes_and_another_goes_by_new_versions(consortium: Path, sudar
     )
     dry = sudare(*change, "--dry-run", "--json")
     assert dry.exit_code == 0, dry.stderr
+    too_many = sudare("consortium", "amend", "agreement.toml", "--threshold", 3, "--dry-run")
+    assert "Sums cannot be made as things are: `sums.threshold`" in unwrapped(too_many.stdout)
     assert not Path("agreement.next.toml").exists()
     made = sudare(*change, "--json")
     assert made.values["changed"] == dry.values["changed"]

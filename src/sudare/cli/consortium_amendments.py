@@ -99,6 +99,7 @@ def _tell_proposal(
 ) -> None:
     from sudare.consortium import differences
     from sudare.consortium.agreement.amendments import changes_in_short
+    from sudare.consortium.sum_terms import sums_lines
 
     fields, short = differences(found, following), changes_in_short(found, following)
     values = {
@@ -114,6 +115,7 @@ def _tell_proposal(
     lines = [
         f"{'Would propose' if dry_run else 'Proposed'} version {following.version} of {found.name} in {place}. The one in force stays in force.",
         f"Changed: {', '.join(short)}.",
+        *sums_lines(following, following.tasks),
         "Dry run: nothing was changed."
         if dry_run
         else f"New members join it: sudare consortium join {place} …; then all sign it: sudare consortium sign --next",
