@@ -406,7 +406,7 @@ class TaskStopped(ConsortiumError):
     exit_code = 97
     help = (
         "Another member stopped the task and keeps its reason to itself. "
-        "Ask it by telephone, then run the task again at every member where it stopped."
+        "Ask it by telephone. Nodes that run go on with it once it runs the task again; where none is running, run it again too."
     )
 
 

@@ -695,6 +695,8 @@ def test_a_member_comes_and_another_goes_by_new_versions(consortium: Path, sudar
     )
     dry = sudare(*change, "--dry-run", "--json")
     assert dry.exit_code == 0, dry.stderr
+    too_many = sudare("consortium", "amend", "agreement.toml", "--threshold", 3, "--dry-run")
+    assert "Sums cannot be made as things are: `sums.threshold`" in unwrapped(too_many.stdout)
     assert not Path("agreement.next.toml").exists()
     made = sudare(*change, "--json")
     assert made.values["changed"] == dry.values["changed"]
@@ -706,6 +708,7 @@ def test_a_member_comes_and_another_goes_by_new_versions(consortium: Path, sudar
         "--epsilon", 2, "--delta", 1e-6,
     )  # fmt: skip
     assert joined_next.exit_code == 0, joined_next.stderr
+    assert "sudare consortium sign --next --member west/member.toml" in unwrapped(joined_next.stdout)
     assert sudare("consortium", "adopt", "--member", "east/member.toml").exit_code == 92
     for name in ("east", "north", "west"):
         outcome = sudare("consortium", "sign", "--next", "--member", f"{name}/member.toml", "--json")
@@ -718,11 +721,22 @@ def test_a_member_comes_and_another_goes_by_new_versions(consortium: Path, sudar
     taken = sudare("consortium", "adopt", "--member", "east/member.toml", "--json")
     assert (taken.exit_code, taken.values["version"], taken.values["ended"]) == (0, 2, [])
     assert Member.load("west/member.toml").agreement().member_names == ("east", "north", "west")
+    early = sudare("consortium", "adopt", "--member", "west/member.toml")
+    assert (early.exit_code, "needs no adoption" in unwrapped(early.stderr)) == (91, True)
+    west = Member.load("west/member.toml")
+    west.account(west.agreement())
+    take_version(west, west.agreement())
     assert sudare("consortium", "amend", "agreement.toml", "--remove", "west").exit_code == 0
     for name in ("east", "north"):
         assert sudare("consortium", "sign", "--next", "--member", f"{name}/member.toml").exit_code == 0
     assert "no member of that name" in sudare("consortium", "adopt", "--member", "west/member.toml").stderr
     assert sudare("consortium", "adopt", "--agreement", "agreement.toml").exit_code == 0
+    # Who has left goes on seeing, and showing, what it did.
+    left = sudare("status", "--member", "west/member.toml")
+    assert left.exit_code == 0, left.stderr
+    assert "west is no member of the agreement as the others have it now. This is version 2" in unwrapped(left.stdout)
+    shown = sudare("consortium", "report", "--member", "west/member.toml", "-o", "west.json", "--json")
+    assert shown.exit_code == 0, shown.stderr
     listed = sudare("consortium", "history", "agreement.toml", "--json").values["versions"]
     assert [each["members"] for each in listed] == [["east", "north"], ["east", "north", "west"], ["east", "north"]]
     assert [each["signed"] for each in listed] == [each["members"] for each in listed]

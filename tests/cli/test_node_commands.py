@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from sudare.cli.stop_signals import StopSignals
 from sudare.consortium import Agreement, Identity, LearningTask, Relay
 from sudare.consortium.network.transport.certificates import collector_kit, common_name, write_kits
 from sudare.consortium.node import Node
 from sudare.consortium.node_control_files import REQUESTS, STATES
-from sudare.errors import ConsortiumError, InvalidParameter, NotConnected
+from sudare.errors import ConsortiumError, InvalidParameter, NotApproved, NotConnected
 from sudare.files import held_alone
 from sudare.sums.context import RELAY_NAME
 from tests.cli.conftest import invoked
@@ -77,6 +78,37 @@ def test_a_second_node_of_a_member_is_refused(clinics: Path) -> None:
         outcome = invoked("node", "--member", "east/member.toml", "--kit", "kit", "--relay", "localhost:1")
     assert outcome.exit_code == ConsortiumError.exit_code
     assert "already running" in outcome.stderr
+
+
+def note_waiting(clinics: Path) -> Path:
+    """As a node that runs leaves it of a task that waits for the steward."""
+    home = clinics / "east/state"
+    home.mkdir(mode=0o700)
+    document = {"state": "waits for the steward", "error": None, "files": []}
+    told = {"agreement": founded_digest(clinics), "process": None, "present": [], "tasks": {"risk": document}}
+    (home / STATES).write_text(json.dumps(told))
+    return home
+
+
+def test_run_says_that_the_steward_is_waited_for_and_ends_as_not_approved(clinics: Path) -> None:
+    with held_alone(note_waiting(clinics) / "node.lock"):
+        outcome = invoked("run", "risk", "--member", "east/member.toml", "--wait-seconds", 2)
+    assert outcome.exit_code == NotApproved.exit_code
+    assert outcome.stderr.count("task 'risk' needs the steward's approval: sudare approve risk") == 1
+    assert "Task 'risk' waits for the steward. Run: sudare approve risk" in outcome.stderr.replace("\n", " ")
+
+
+def test_run_that_is_stopped_by_a_signal_says_that_the_node_goes_on(
+    clinics: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(stop: StopSignals) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(StopSignals, "check", check)
+    with held_alone(note_waiting(clinics) / "node.lock"):
+        outcome = invoked("run", "risk", "--member", "east/member.toml")
+    assert outcome.exit_code == NotConnected.exit_code
+    assert "The node that runs here goes on with task 'risk'" in outcome.stderr.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from sudare.consortium.node_restart_on_change import (
     adopt_following_version,
     tasks_under_way,
 )
+from sudare.consortium.tasks.results_folder import make_room
 from sudare.consortium.tasks.task_account import mark_of
 from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter, KeyRevoked
 from sudare.files import write_atomically
@@ -91,6 +92,22 @@ def test_what_was_paid_for_is_finished_before_or_given_up_by_the_steward(tmp_pat
     node = renewable(member)
     assert (node.agreement.version, tasks_under_way(member, node.agreement)) == (2, {})
     assert member.account(node.agreement).spent().epsilon == 1.0
+
+
+def test_results_show_that_a_task_was_finished_where_the_note_of_it_was_lost(tmp_path: Path) -> None:
+    """`state/node.json` may be damaged, and is set aside then: a new version waits for nothing that has ended."""
+    member = founded(tmp_path, RISK)[0]
+    agreement = member.agreement()
+    member.account(agreement).charge(Guarantee(1.0), pure_cost(1.0), "a sum", f"{mark_of(agreement, 'risk')}, run 1")
+    folder = member.results_folder("risk")
+    folder.mkdir(parents=True)
+    make_room(folder, "0" * 64)
+    (folder / "model.sudare").write_bytes(b"of an earlier version")
+    assert tasks_under_way(member, agreement) == {"risk": "paid for, not finished"}
+    make_room(folder, agreement.digest)
+    assert tasks_under_way(member, agreement) == {"risk": "paid for, not finished"}
+    (folder / "model.sudare").write_bytes(b"of this one")
+    assert tasks_under_way(member, agreement) == {}
 
 
 def look(node: Node) -> bool:

@@ -5,6 +5,7 @@ The table in docs/operations.md names a test for each of them, here or elsewhere
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import errno
 import io
@@ -12,6 +13,8 @@ import itertools
 import json
 import re
 import socket
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,8 @@ from sudare.consortium import Agreement, LearningTask, Member, signature_status
 from sudare.consortium.certificate_expiry import expiry_lines
 from sudare.consortium.health_endpoint import HealthEndpoint
 from sudare.consortium.network.transport.certificates import write_kits
-from sudare.consortium.node_control_files import states_of
+from sudare.consortium.node import Node
+from sudare.consortium.node_control_files import ask_running_node, states_of
 from sudare.consortium.tasks import task_results
 from sudare.errors import AgreementMismatch, NotConnected
 from tests.cli.conftest import invoked
@@ -137,6 +141,55 @@ def test_a_value_that_is_missing_stops_the_task_with_the_column_named_and_nobody
     assert "MissingValue: Column 'age' lacks a value" in found["west"]["error"]
     assert {found[name]["error"].partition(":")[0] for name in ("east", "north")} == {"TaskStopped"}
     assert spent(members) == [0.0] * 3
+
+
+def test_a_task_that_one_member_stopped_goes_on_at_all_once_that_member_runs_it_again(tmp_path: Path) -> None:
+    """Whoever else asks again before is told once more, and nobody has to ask in the same moment as the others."""
+    tables = [patients(seed) for seed in range(3)]
+    tables[2].loc[5, "age"] = float("nan")
+    members = founded(tmp_path, RISK, tables=tables)
+    hub = LocalHub()
+    nodes = {member.name: node_of(member, hub) for member in members}
+    is_over = threading.Event()
+
+    def check_stop() -> None:
+        if is_over.is_set():
+            raise KeyboardInterrupt
+
+    def work(node: Node) -> None:
+        node.check_stop = check_stop
+        with contextlib.suppress(KeyboardInterrupt):
+            node.run(stay=True, most_seconds=200.0)
+        node.transport.close()
+
+    def wait_for(state: str) -> None:
+        """Until the task, begun again or not, is so at all."""
+        for _ in range(1000):
+            runs = [node.task_runs.get("risk") for node in nodes.values()]
+            if all(each is not None and each.state == state for each in runs):
+                return
+            time.sleep(0.1)
+        raise AssertionError([each and (each.state, str(each.error)) for each in runs])
+
+    threads = [threading.Thread(target=work, args=(node,)) for node in nodes.values()]
+    for thread in threads:
+        thread.start()
+    try:
+        ask_running_node(members[0], "risk")
+        wait_for("failed")
+        first = nodes["east"].task_runs["risk"]
+        ask_running_node(members[0], "risk")
+        while nodes["east"].task_runs.get("risk") is first:
+            time.sleep(0.05)
+        wait_for("failed")
+        patients(2).to_csv(tmp_path / "west/patients.csv", index=False)
+        ask_running_node(members[2], "risk")
+        wait_for("finished")
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+    assert spent(members) == [1.0] * 3
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ from sudare.cli.command_output import AsJson, DryRun, answer, clear_screen, repo
 from sudare.cli.key_files import MemberFile
 from sudare.cli.language import Told, spoken, spoken_language
 from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left
-from sudare.consortium.sum_terms import schedule_lines, schedule_values, sums_lines, sums_values
+from sudare.consortium.sum_terms import budget_lines, schedule_lines, schedule_values, sums_lines, sums_values
 from sudare.errors import LedgerBusy, SudareError
 from sudare.safe_text import escaped_for_terminal
 
@@ -70,20 +70,27 @@ def status(
 ) -> None:
     """How things stand: whether the agreement is in force, what waits for the steward, who is there, and what is left of the budget."""
     from sudare.consortium import Member
+    from sudare.consortium.agreement.taken_versions import as_it_left
 
     while True:
-        own = Member.load(member)
+        named = Member.load(member)
+        own = as_it_left(named)
         agreement, values = own.agreement(), _status_values(own)
         if watch and not as_json:
             clear_screen()
-        sums = [*sums_lines(agreement, agreement.tasks), *schedule_lines(agreement)]
-        answer(values, as_json, *_status_texts(values, sums), *expiry_lines(own.transport.kit, "client"))
+        sums = [*sums_lines(agreement, agreement.tasks), *schedule_lines(agreement), *budget_lines(agreement)]
+        left = [] if own is named else [_left_line(own.name, agreement.version)]
+        answer(values, as_json, *left, *_status_texts(values, sums), *expiry_lines(own.transport.kit, "client"))
         if not watch:
             return
         try:
             time.sleep(_WATCH_SECONDS)
         except KeyboardInterrupt:
             return
+
+
+def _left_line(name: str, version: int) -> str:
+    return f"{name} is no member of the agreement as the others have it now. This is version {version}, the last one that it took."
 
 
 def _status_values(own: Member) -> dict[str, Any]:
@@ -244,9 +251,11 @@ def _decided_text(name: str, before: str, verdict: str, cost: str) -> Told:
 
 def _runs_text(schedule: Schedule, cost: Amount) -> str:
     """What a decision about a schedule covers."""
+    from sudare.consortium.agreement.schedules import added_up
+
     return (
         f"This is for each of its {schedule.runs} runs, {schedule.run_names[0]} to {schedule.run_names[-1]}, about which nothing was decided alone; "
-        f"together at most ε {_number(schedule.runs * cost.epsilon)}, δ {_number(schedule.runs * cost.delta)}. No run begins before its day."
+        f"together at most ε {_number(added_up([cost.epsilon] * schedule.runs))}, δ {_number(added_up([cost.delta] * schedule.runs))}. No run begins before its day."
     )
 
 

@@ -18,7 +18,7 @@ from sudare.cli.key_files import AnyMemberFile, MemberFile, PassphraseFile, pass
 from sudare.cli.language import told
 from sudare.cli.options import Encoding, HasHeader, table_name
 from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left
-from sudare.consortium.sum_terms import schedule_lines, schedule_values, sums_lines, sums_values
+from sudare.consortium.sum_terms import budget_lines, schedule_lines, schedule_values, sums_lines, sums_values
 
 if TYPE_CHECKING:
     from sudare.consortium import Agreement, Budget, Deadlines, SignatureStatus, Sums
@@ -191,6 +191,7 @@ def join(
 ) -> None:
     """Add this member to an agreement. Makes its key and member.toml where they are not there yet."""
     from sudare.consortium import Agreement, Budget
+    from sudare.consortium.agreement.amendments import path_after_adoption
     from sudare.consortium.agreement.consortium_setup_steps import joined
     from sudare.privacy.release_file import fingerprint
 
@@ -225,7 +226,10 @@ def join(
         f"Key {identity.fingerprint}: read it to the others on the telephone.",
         *_data_lines(joining, extended),
         *_plan_lines(extended),
-        f"When all have joined, sign: sudare consortium sign --member {joining.member_path}",
+        *budget_lines(extended),
+        f"When all have joined, sign: sudare consortium sign --member {joining.member_path}"
+        if path_after_adoption(agreement) == agreement
+        else f"When all have joined, sign: sudare consortium sign --next --member {joining.member_path}",
     ]
     answer(values, as_json, *lines)
 
@@ -289,6 +293,7 @@ def sign(
         *again,
         *sums_lines(agreement, agreement.tasks),
         *schedule_lines(agreement),
+        *budget_lines(agreement),
         f"Not signed yet by: {', '.join(found.lacking)}." if found.lacking else "All have signed.",
         *_sum_keys_lines(found),
     ]
@@ -345,6 +350,7 @@ def check(
         *_plan_lines(found),
         *sums_lines(found, found.tasks),
         *schedule_lines(found),
+        *budget_lines(found),
         *lines,
         *expiry_lines(kit, "client"),
     ]

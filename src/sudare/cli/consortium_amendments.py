@@ -98,8 +98,10 @@ def _tell_proposal(
     agreement: Path, place: Path, found: Agreement, following: Agreement, dry_run: bool, as_json: bool
 ) -> None:
     from sudare.consortium import differences
+    from sudare.consortium.agreement.amendments import changes_in_short
+    from sudare.consortium.sum_terms import sums_lines
 
-    fields = differences(found, following)
+    fields, short = differences(found, following), changes_in_short(found, following)
     values = {
         "agreement": str(agreement),
         "proposal": str(place),
@@ -112,7 +114,8 @@ def _tell_proposal(
     }
     lines = [
         f"{'Would propose' if dry_run else 'Proposed'} version {following.version} of {found.name} in {place}. The one in force stays in force.",
-        f"Changed: {', '.join(fields)}.",
+        f"Changed: {', '.join(short)}.",
+        *sums_lines(following, following.tasks),
         "Dry run: nothing was changed."
         if dry_run
         else f"New members join it: sudare consortium join {place} …; then all sign it: sudare consortium sign --next",
@@ -234,7 +237,7 @@ def _version_to_adopt(own: Member | None, path: Path) -> Agreement:
 @reported
 def history(agreement: _AgreementFile, as_json: AsJson = False) -> None:
     """The versions of an agreement as they are kept: who signed each, and what it changed."""
-    from sudare.consortium.agreement.amendments import versions
+    from sudare.consortium.agreement.amendments import changes_in_short, versions
 
     found = versions(agreement)
     values = [
@@ -249,13 +252,13 @@ def history(agreement: _AgreementFile, as_json: AsJson = False) -> None:
         for each in found
     ]
     table = Table("version", "hash", "members", "signed by", "changed", box=None, pad_edge=False)
-    for each in found:
+    for before, each in zip([None, *found[:-1]], found, strict=True):
         cells = (
             str(each.agreement.version),
             each.agreement.digest[:12],
             ", ".join(each.agreement.member_names),
             ", ".join(each.status.signed),
-            ", ".join(each.changed),
+            "" if before is None else ", ".join(changes_in_short(before.agreement, each.agreement)),
         )
         table.add_row(*(Text(escaped_for_terminal(cell)) for cell in cells))
     answer({"agreement": str(agreement), "versions": values}, as_json, table)

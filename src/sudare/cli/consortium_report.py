@@ -30,11 +30,13 @@ def report(
 ) -> None:
     """Write a signed report of this member: agreements and who signed them, tasks with what each revealed and cost, decisions with reasons, the ledger's head. No records and no results."""
     from sudare.consortium.agreement.member_settings import Member
+    from sudare.consortium.agreement.taken_versions import as_it_left
     from sudare.consortium.member_report import report_values, signed_report, write_report
     from sudare.consortium.member_report_page import report_page
     from sudare.report.html_page import page_html
 
-    own = Member.load(member)
+    # Also a member that has left shows what it did.
+    own = as_it_left(Member.load(member))
     values = report_values(own, with_decisions=not for_members)
     signed = signed_report(values, own.identity(passphrase(passphrase_file, f"Passphrase of {own.key_path.name}")))
     write_report(output, signed)

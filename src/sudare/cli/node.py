@@ -175,6 +175,12 @@ def run(
                 running.run(most_seconds=seconds)
                 found = {**_values(running, task), "relay_reached": running.transport.reaches_relay()}
     except KeyboardInterrupt:
+        if running is None:
+            # The node that runs here was asked, and does not end with this command.
+            raise NotConnected(
+                "This command was stopped by a signal.",
+                f"The node that runs here goes on with task '{task}': sudare status shows how far, sudare run {task} --cancel ends it.",
+            ) from None
         error = NotConnected(f"Task '{task}' was stopped by a signal.", "Run it again: it goes on where it was.")
         _end_now_if_busy(running, error.exit_code)
         raise error from None
@@ -203,6 +209,7 @@ def _approve_unless_done(own: Member, task: str, reason: str) -> None:
 
 
 def _tell_outcome(task: str, found: dict[str, Any], folder: Path, as_json: bool) -> None:
+    from sudare.consortium.agreement.approvals import undecided
     from sudare.errors import NotConnected, SudareError
 
     error = found.get("raised")
@@ -215,6 +222,8 @@ def _tell_outcome(task: str, found: dict[str, Any], folder: Path, as_json: bool)
         )
     if found["state"] in ("failed", "denied") and found.get("error"):
         raise _told_by_node(task, str(found["error"]))
+    if found["state"] == "waits for the steward":
+        raise undecided(task)
     if found["state"] != "finished":
         raise NotConnected(f"Task '{task}' has not ended ({found['state']}).", "Run it again: it goes on where it was.")
     # In the member's own file paths are relative to it; here they are as the reader can open them.
@@ -243,15 +252,18 @@ def _values(running: Node, task: str) -> dict[str, Any]:
     }
 
 
-def _asked(own: Member, task: str, seconds: float, withdraw: bool, stop: StopSignals) -> dict[str, Any]:
+def _asked(own: Member, name: str, seconds: float, withdraw: bool, stop: StopSignals) -> dict[str, Any]:
     """Let the node that runs in this folder do it, and wait. Raise KeyboardInterrupt where this process is told to stop."""
     from sudare.consortium.node_control_files import ask_running_node, states_of
 
-    ask_running_node(own, task, withdraw=withdraw)
+    ask_running_node(own, name, withdraw=withdraw)
     time.sleep(1.0)
-    end = time.monotonic() + seconds
+    end, is_told = time.monotonic() + seconds, False
     while time.monotonic() < end:
-        found: dict[str, Any] = states_of(own).get(task, {"state": "asked for"})
+        found: dict[str, Any] = states_of(own).get(name, {"state": "asked for"})
+        if found["state"] == "waits for the steward" and not is_told:
+            is_told = True
+            _say(f"task '{name}' needs the steward's approval: sudare approve {name}")
         if found["state"] in ("finished", "failed", "denied"):
             break
         stop.check()

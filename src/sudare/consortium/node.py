@@ -59,6 +59,8 @@ _LOOK_SECONDS: Final = 0.5
 _SETTLE_SECONDS: Final = 30.0
 # How often the ledger is asked whether a new version of the agreement can be taken.
 _WEIGH_SECONDS: Final = 5.0
+# A task that stopped because of others is not taken up again more often than that, whoever asks for it.
+_AGAIN_SECONDS: Final = 5.0
 # After how many intervals of silence a member is taken to be away.
 _BEATS_OF_SILENCE: Final = 3.0
 Tell = Callable[[str], None]
@@ -180,6 +182,7 @@ class Node:
         known = self.task_runs.get(name)
         if known is not None and known.state in ("failed", "denied"):
             del self.task_runs[name]
+            self.dispatcher.forget(name)
         self._add_run(name)
         self.task_runs[name].withdrawing |= withdraw
         self.task_runs[name].is_asked_here = True
@@ -248,11 +251,7 @@ class Node:
         if self.loop.may_ask_ledger(now):
             self.warnings.look(now)
         self._take_requests()
-        wanted = self.dispatcher.wanted(self.agreement.member_names)
-        for name in wanted & {task.name for task in self.agreement.tasks}:
-            # Whoever asks: a run's day was agreed on, and so was that it is of the records of that day.
-            if name not in self.task_runs and self.agreement.time_of(name, self.today()) != "early":
-                self._join(name)
+        self._join_others(now)
         if stay:
             self._ask_for_scheduled()
         for run in self.task_runs.values():
@@ -265,6 +264,18 @@ class Node:
             return True
         return not stay and bool(self.task_runs) and all(each.is_over for each in self.task_runs.values())
 
+    def _join_others(self, now: float) -> None:
+        """Take up what others ask for, also again what stopped here because of others."""
+        wanted = self.dispatcher.wanted(self.agreement.member_names)
+        for name in wanted & {task.name for task in self.agreement.tasks}:
+            # Whoever asks: a run's day was agreed on, and so was that it is of the records of that day.
+            if self.agreement.time_of(name, self.today()) == "early":
+                continue
+            if self._resumes(name, now):
+                del self.task_runs[name]
+            if name not in self.task_runs:
+                self._join(name)
+
     def _join(self, name: str) -> None:
         """Take up a task that others ask for. One that was cancelled here in an earlier life of this node is not: only who asks here takes it up again."""
         told = states_of(self.member, self.agreement.digest).get(name, {})
@@ -273,6 +284,13 @@ class Node:
             run = self.task_runs[name]
             run.ended_by = "cancel"
             self._fail(run, _cancelled(name))
+
+    def _resumes(self, name: str, now: float) -> bool:
+        """Whether a task that stopped here because of others is taken up again with them."""
+        run = self.task_runs.get(name)
+        if run is None or run.state != "failed" or run.ended_by is not None or now - run.ended_at < _AGAIN_SECONDS:
+            return False
+        return run.activity is not None and run.activity.can_resume
 
     def _add_run(self, name: str) -> None:
         if name not in self.task_runs and name in {task.name for task in self.agreement.tasks}:
@@ -433,7 +451,7 @@ class Node:
             self._write_states()
 
     def _fail(self, run: TaskRun, error: SudareError) -> None:
-        run.state, run.error = "failed", error
+        run.state, run.error, run.ended_at = "failed", error, self.clock()
         self._remember_head()
         self.log.write("task-failed", task=run.task.name, error=type(error).__name__)
         self.tell(f"task '{run.task.name}' stopped: {type(error).__name__}: {error}")
@@ -611,12 +629,14 @@ class Node:
     def _cancel(self, name: str) -> None:
         """End a task here, and tell the others that it was stopped. What it has cost stays spent; asked for again, it goes on."""
         run = self.task_runs.get(name)
-        if run is None or run.is_over:
+        if run is None or (run.is_over and run.state != "failed"):
             return
         run.ended_by = "cancel"
         if run.activity is not None:
             run.activity.stop(_cancelled(name))
-        else:
+            # Others are told already; from now on also whoever begins it again.
+            self.dispatcher.refuse(name, (), self.clock())
+        elif not run.is_over:
             self._fail(run, _cancelled(name))
 
     def _ask_for_scheduled(self) -> None:

@@ -115,6 +115,7 @@ def tasks_under_way(member: Member, agreement: Agreement, today: datetime.date |
     Those that its node has begun or that wait for the steward, and those that were paid for or disclosed and are not finished; not runs that were asked
     for before their day, which comes under the new version too. Today is the day in UTC where it is not given.
     """
+    from sudare.consortium.tasks.results_folder import is_finished
     from sudare.consortium.tasks.task_account import mark_of
     from sudare.consortium.tasks.task_costs import entries_at
     from sudare.privacy.run_account import entries_of
@@ -125,7 +126,9 @@ def tasks_under_way(member: Member, agreement: Agreement, today: datetime.date |
     early = {name for name, state in states.items() if state == "asked for" and _is_early(agreement, name, day)}
     found = {name: state for name, state in states.items() if state not in OVER and name not in early}
     for task in agreement.tasks:
-        if states.get(task.name) != "finished" and entries_of(mark_of(agreement, task.name), entries):
+        # A node whose notes were lost or damaged does not know any more that it finished a task; its results are there.
+        is_done = states.get(task.name) == "finished" or is_finished(member.results_folder(task.name), agreement.digest)
+        if not is_done and entries_of(mark_of(agreement, task.name), entries):
             found.setdefault(task.name, "paid for, not finished")
     return found
 

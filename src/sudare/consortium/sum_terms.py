@@ -66,6 +66,7 @@ def schedule_values(agreement: Agreement) -> list[dict[str, object]]:
 
     Where what one run charges cannot be planned, as the agreement has it.
     """
+    from sudare.consortium.agreement.schedules import added_up
     from sudare.consortium.tasks.task_costs import run_cost
 
     found: list[dict[str, object]] = []
@@ -73,10 +74,10 @@ def schedule_values(agreement: Agreement) -> list[dict[str, object]]:
         epsilon, delta = run_cost(agreement, each)
         a_year = each.runs_in_a_year()
         cost = {
-            "year_epsilon": epsilon * a_year,
-            "year_delta": delta * a_year,
-            "epsilon": epsilon * each.runs,
-            "delta": delta * each.runs,
+            "year_epsilon": added_up([epsilon] * a_year),
+            "year_delta": added_up([delta] * a_year),
+            "epsilon": added_up([epsilon] * each.runs),
+            "delta": added_up([delta] * each.runs),
         }
         found.append({"schedule": each.name, **each.to_dict(), "last": each.days[-2].isoformat(), **cost})
     return found
@@ -88,4 +89,17 @@ def schedule_lines(agreement: Agreement) -> list[str]:
         f"{each['schedule']}: {each['task']} every {each['every']}, {each['runs']} times from {each['first']} to {each['last']}; "
         f"in a year ε {each['year_epsilon']:g}, δ {each['year_delta']:g}, in all ε {each['epsilon']:g}, δ {each['delta']:g} at every member."
         for each in schedule_values(agreement)
+    ]
+
+
+def budget_lines(agreement: Agreement) -> list[str]:
+    """A line where some members' budgets do not hold all that is agreed on; none where all do, as no task has to be run."""
+    epsilon, delta = agreement.cost_of_all()
+    names = ", ".join(
+        each.name for each in agreement.members if each.budget.epsilon < epsilon or each.budget.delta < delta
+    )
+    if not names:
+        return []
+    return [
+        f"All tasks and runs together cost ε {epsilon:g}, δ {delta:g} at every member, which is more than the budget of {names}: there the last of them will be refused."
     ]

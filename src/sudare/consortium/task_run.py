@@ -29,6 +29,7 @@ class TaskRun:
     written: Future[list[Path]] | None = None
     files: tuple[Path, ...] = ()
     began_at: float = 0.0
+    ended_at: float = float("-inf")
     withdrawing: bool = False
     is_asked_here: bool = False
     # Why it is over, where that decides whether it is begun by itself: "cancel" here, or the "time" of a run is past.

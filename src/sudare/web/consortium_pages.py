@@ -18,7 +18,7 @@ from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.agreement.signed_statements import SignatureStatus, signature_status
 from sudare.consortium.certificate_expiry import WARNING_DAYS, expiry_lines, kit_days_left
 from sudare.consortium.node_control_files import present_members, states_of
-from sudare.consortium.sum_terms import schedule_lines, sums_lines
+from sudare.consortium.sum_terms import budget_lines, schedule_lines, sums_lines
 from sudare.consortium.task_review import budget_left, decide_task, task_values
 from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, ModelsTask, Task
 from sudare.errors import NotApproved, SudareError
@@ -90,7 +90,7 @@ def consortium(visit: Visit) -> Response:
         members=member_views(own, agreement, status),
         is_node_running=present_members(own) is not None,
         sums=sums_lines(agreement, agreement.tasks),
-        schedules=schedule_lines(agreement),
+        schedules=[*schedule_lines(agreement), *budget_lines(agreement)],
         tasks=tasks,
         budget=budget_left(own),
         days=days,

@@ -16,6 +16,7 @@ from sudare.consortium.agreement.amendments import (
     adopt_following,
     adopt_proposal,
     amended,
+    changes_in_short,
     check_follows,
     finish_adoption,
     following_version,
@@ -277,3 +278,15 @@ def test_another_line_of_versions_takes_the_place_of_the_present_one_only_if_tha
     proposed(path, ours, KEYS)
     with pytest.raises(AgreementError, match="it is earlier"):
         adopt_proposal(path, instead=True)
+
+
+def test_what_comes_and_goes_is_told_once_and_not_by_each_of_its_fields() -> None:
+    removed = FIRST.tasks[0].name
+    member = FIRST.members[0]
+    change = Amendment(
+        budgets={member.name: Budget(member.budget.epsilon + 1.0, member.budget.delta)},
+        tasks=(LearningTask("later", "one-sum", 0.5),),
+        without_tasks=frozenset({removed}),
+    )
+    told = changes_in_short(FIRST, amended(FIRST, SIGNED, change))
+    assert sorted(told) == sorted(["+tasks.later", f"-tasks.{removed}", f"members.{member.name}.budget.epsilon"])

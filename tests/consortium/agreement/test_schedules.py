@@ -27,7 +27,7 @@ from sudare.consortium.agreement.schedules import Schedule
 from sudare.consortium.agreement.taken_versions import take_version
 from sudare.consortium.node import Node
 from sudare.consortium.node_control_files import ask_running_node
-from sudare.consortium.sum_terms import schedule_lines, schedule_values
+from sudare.consortium.sum_terms import budget_lines, schedule_lines, schedule_values
 from sudare.consortium.task_review import decide_task
 from sudare.consortium.tasks.task_account import mark_of
 from sudare.consortium.tasks.task_costs import check_plannable
@@ -96,6 +96,29 @@ def test_what_a_year_costs_is_told() -> None:
     assert (values["epsilon"], values["year_epsilon"], values["last"]) == (2.0, 2.0, "2027-01-19")
     assert "8 times from 2026-12-01" in schedule_lines(weekly)[0]
     assert schedule_from_words("monthly task=scale every=month first=2026-12-01 runs=6") == scheduled().schedules[0]
+
+
+def priced(epsilon: float, budgets: list[float], *, runs: int) -> Agreement:
+    """Members with these budgets, a task at this price, and so many runs of it."""
+    tasks = {"scale": {"kind": "scaler", "epsilon": epsilon, "delta": 0.0}}
+    monthly = {"task": "scale", "every": "month", "first": "2026-12-01", "runs": runs}
+    found = agreement_of(three_identities(), tasks=tasks, schedules={"monthly": monthly})
+    members = [replace(each, budget=Budget(budget)) for each, budget in zip(found.members, budgets, strict=True)]
+    return Agreement.from_dict(replace(found, members=tuple(members)).to_dict())
+
+
+def test_costs_of_runs_add_up_as_their_texts_say_them() -> None:
+    """In floating point three times 0.1 is more than 0.3, and twelve times more than 1.2."""
+    priced(0.1, [0.3, 0.3, 0.3], runs=3)
+    (values,) = schedule_values(priced(0.1, [2.0, 2.0, 2.0], runs=12))
+    assert (values["epsilon"], values["year_epsilon"]) == (1.2, 1.2)
+
+
+def test_members_whose_budget_does_not_hold_all_that_is_agreed_on_are_named() -> None:
+    (line,) = budget_lines(priced(0.1, [1.3, 1.2, 1.25], runs=12))
+    assert line.startswith("All tasks and runs together cost ε 1.3, δ 0 at every member")
+    assert "more than the budget of north, west:" in line
+    assert budget_lines(priced(0.1, [1.3, 1.3, 1.3], runs=12)) == []
 
 
 def test_the_price_of_a_schedule_is_what_its_runs_are_charged() -> None:

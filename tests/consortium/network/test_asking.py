@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from sudare.consortium.network.message_dispatch import ASKED, STOP, Envelope, MessageDispatcher
+import pytest
+
+from sudare.consortium.network.message_dispatch import ASKED, STOP, Activity, Envelope, MessageDispatcher
 from sudare.consortium.network.transport.base import Packet
+from sudare.errors import ConsortiumError, MembersMissing, NotConnected, SudareError, TaskStopped
 from tests.consortium.simulated_consortium import names_of, session_of
 
 FIRST, SECOND = names_of(2)
@@ -60,3 +63,63 @@ def test_a_member_that_asks_for_ever_other_tasks_is_heard_so_often() -> None:
     exchanged(first, second, 1.0)
     assert len(second.wanted([FIRST])) == 256
     assert second.drops.by_reason() == {"over-quota": 144}
+
+
+class Waiting(Activity):
+    """A task that was stopped and, as all are, answers whoever speaks of it with a STOP."""
+
+    finished = False
+
+    def __init__(self, failure: SudareError) -> None:
+        super().__init__("risk", SECOND, (FIRST, SECOND), 60.0)
+        self.failure = failure
+
+    def begin(self, now: float) -> None:
+        """Nothing to do."""
+
+    def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
+        """Take nothing in."""
+        if envelope.kind != STOP:
+            self._posts.append((sender, Envelope(self.task, STOP)))
+        return True
+
+    def tick(self, now: float, present: frozenset[str]) -> None:
+        """Wait."""
+
+
+def asked_again(failure: SudareError, *, is_refused: bool = False) -> tuple[MessageDispatcher, MessageDispatcher]:
+    """The first member begins a task again, and says its first word in it, that has ended at the second one so."""
+    first, second = pair("risk")
+    second.start(Waiting(failure), 0.5)
+    if is_refused:
+        second.refuse("risk", [], 0.5)
+    first.ask("risk", [SECOND])
+    first.session.post(SECOND, Envelope("risk", "ask").to_bytes())
+    exchanged(first, second, 1.0)
+    return first, second
+
+
+@pytest.mark.parametrize("kind", [TaskStopped, MembersMissing, NotConnected])
+def test_who_stopped_because_of_others_goes_on_with_them_and_does_not_stop_them(kind: type[SudareError]) -> None:
+    first, second = asked_again(kind("For others.", "Wait."))
+    assert second.wanted([FIRST]) == {"risk"}
+    assert first._stops.get(SECOND, {}) == {}
+
+
+@pytest.mark.parametrize(("kind", "is_refused"), [(ConsortiumError, False), (TaskStopped, True)])
+def test_who_stopped_for_a_reason_of_its_own_or_refuses_says_so_again(
+    kind: type[SudareError], is_refused: bool
+) -> None:
+    first, second = asked_again(kind("For itself.", "Mend it."), is_refused=is_refused)
+    assert second.wanted([FIRST]) == frozenset()
+    assert first._stops[SECOND]["risk"].kind == STOP
+
+
+def test_words_of_a_task_that_is_begun_again_here_wait_for_it() -> None:
+    first, second = pair("risk")
+    second.start(Waiting(ConsortiumError("For itself.", "Mend it.")), 0.5)
+    second.forget("risk")
+    first.session.post(SECOND, Envelope("risk", "ask").to_bytes())
+    exchanged(first, second, 1.0)
+    assert second.wanted([FIRST]) == {"risk"}
+    assert first._stops.get(SECOND, {}) == {}

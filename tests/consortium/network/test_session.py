@@ -234,6 +234,17 @@ def test_members_with_different_agreements_learn_the_field_and_exchange_nothing(
         assert session.present(5.0, 10.0) == {session.name}
 
 
+def test_who_has_another_version_is_not_told_to_sign_the_same_text() -> None:
+    fields = {"name": "test", "version": "2", "previous": "00"}
+    first, second = session_of(0, 2), session_of(1, 2, pins_of(2, fields))
+    assert exchanged(first, second, 0.0) == []
+    assert exchanged(first, second, 5.0) == []
+    for session, peer in ((first, SECOND), (second, FIRST)):
+        remedy = session.differences()[peer].remedy
+        assert "an earlier version of the agreement" in remedy
+        assert "sign the same text" not in remedy
+
+
 def test_a_relay_with_another_agreement_is_not_present_and_no_reason_to_stop() -> None:
     relay = Identity.generated()
     pins = pins_of(2, keys={RELAY_NAME: relay.public_key})

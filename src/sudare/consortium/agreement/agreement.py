@@ -11,7 +11,6 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -21,7 +20,13 @@ import tomli_w
 from sudare.consortium.agreement.differing_fields import differing_fields, field_digests
 from sudare.consortium.agreement.document_fields import Field, Reader, parsed_toml, whole
 from sudare.consortium.agreement.identity import is_usable
-from sudare.consortium.agreement.schedules import Schedule, check_no_run_is_declared, schedule_from, tasks_with_runs
+from sudare.consortium.agreement.schedules import (
+    Schedule,
+    added_up,
+    check_no_run_is_declared,
+    schedule_from,
+    tasks_with_runs,
+)
 from sudare.consortium.tasks.definitions import (
     CensusTask,
     DictionaryTask,
@@ -186,17 +191,19 @@ class Agreement:
 
     def check_schedules(self, cost_of_run: Callable[[Schedule], tuple[float, float]]) -> None:
         """Raise AgreementError where all runs of all schedules together, each at such a cost, are more than a member's budget holds."""
-        costs = [(each.runs, *cost_of_run(each)) for each in self.schedules]
-        # As the ledger adds them: ten times 0.1 are 1.
-        exact = [sum((cost[0] * Fraction(repr(float(cost[part]))) for cost in costs), Fraction(0)) for part in (1, 2)]
-        total = float(exact[0]), float(exact[1])
+        costs = [cost for each in self.schedules for cost in [cost_of_run(each)] * each.runs]
+        total = added_up(cost[0] for cost in costs), added_up(cost[1] for cost in costs)
         for member in self.members:
-            budget = (Fraction(repr(float(each))) for each in (member.budget.epsilon, member.budget.delta))
-            if any(part > has for part, has in zip(exact, budget, strict=True)):
+            if total[0] > member.budget.epsilon or total[1] > member.budget.delta:
                 raise AgreementError(
                     f"The schedules cost ε = {total[0]:g}, δ = {total[1]:g} in all, and `members.{member.name}.budget` holds less.",
                     "Agree on fewer or cheaper runs, or raise the member's budget.",
                 )
+
+    def cost_of_all(self) -> tuple[float, float]:
+        """What all tasks and all runs of schedules cost a member together, as the agreement has it: their sum."""
+        costs = [task.cost for task in self.tasks]
+        return added_up(cost[0] for cost in costs), added_up(cost[1] for cost in costs)
 
     def schedule_of(self, task: str) -> Schedule | None:
         """The schedule that a task is a run of; None where it is none."""

@@ -52,6 +52,9 @@ def history_folder(agreement_path: Path) -> Path:
     return agreement_path.with_name(f"{agreement_path.stem}{_HISTORY}")
 
 
+_NAMED: Final = ("members", "tasks", "schedules")
+
+
 @dataclass(frozen=True)
 class Amendment:
     """What is to be another: members that leave, budgets, tasks that are added or changed, tasks that are no more, and who must stay in sums."""
@@ -324,7 +327,7 @@ def _leave(history: Path, kept: Container[str]) -> None:
 def _nothing_proposed(agreement_path: Path) -> AgreementError:
     return AgreementError(
         f"There is no '{proposal_path(agreement_path).name}' beside the agreement.",
-        "Propose a version with `sudare consortium amend`.",
+        "What stands in the agreement's place is what a node begins with, and needs no adoption. Another version is proposed with `sudare consortium amend`.",
     )
 
 
@@ -353,6 +356,22 @@ def versions(agreement_path: Path) -> list[Version]:
         changed = () if before is None else differences(before, agreement)
         listed.append(Version(agreement, statements, signature_status(agreement, statements), changed))
     return listed
+
+
+def changes_in_short(before: Agreement, after: Agreement) -> list[str]:
+    """What a version changes, for people: fields by their paths, and a member, task or schedule that comes or goes once, with a plus or minus.
+
+    That a version has another number and another one before it is not said.
+    """
+    old, new = before.to_dict(), after.to_dict()
+    found: dict[str, None] = {}
+    for path in differences(before, after):
+        section, _, rest = path.partition(".")
+        name = rest.partition(".")[0]
+        was, will_be = (section in _NAMED and name in each.get(section, {}) for each in (old, new))
+        if path not in ("previous", "version"):
+            found[path if was == will_be else f"{'+' if will_be else '-'}{section}.{name}"] = None
+    return list(found)
 
 
 def keep_version(folder: Path, agreement: Agreement, statements: Statements, mode: int = SHARED_MODE) -> None:

@@ -89,7 +89,7 @@ def permit(member: Member, agreement: Agreement, task: Task) -> Permission:
     # A denial counts also where the policy asks for no approval: whoever entered it wants the task not to run.
     found = approvals.undenied_state(agreement, task)
     if needed and found.state == "pending":
-        raise _waiting(task)
+        raise undecided(task.name)
     # What the ledger says is paid counts only where it is the ledger that this member knows.
     check_not_older(member)
     if is_used(member, agreement, task):
@@ -105,7 +105,7 @@ def permit(member: Member, agreement: Agreement, task: Task) -> Permission:
     check_policy(member, task, cost)
     if needed and found.state == "none":
         approvals.request(agreement, task, who="node", cost=cost)
-        raise _waiting(task)
+        raise undecided(task.name)
     if needed:
         _check_approved(found, task, cost)
     undenied = partial(_held_undenied, member.state_folder, agreement, task)
@@ -200,10 +200,11 @@ def _check_approved(found: Decision, task: Task, cost: Amount) -> None:
         )
 
 
-def _waiting(task: Task) -> NotApproved:
+def undecided(task: str) -> NotApproved:
+    """That a task waits for the steward, and what the steward does."""
     return NotApproved(
-        f"Task '{task.name}' waits for the steward.",
-        f"Run: sudare approve {task.name}, or: sudare deny {task.name}",
+        f"Task '{task}' waits for the steward.",
+        f"Run: sudare approve {task}, or: sudare deny {task}",
     )
 
 

@@ -6,6 +6,7 @@ import datetime
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final, Literal
@@ -18,6 +19,11 @@ from sudare.privacy.ledger_chain import canonical_json
 MOST_RUNS: Final = 366
 _DAYS: Final = {"day": 1, "week": 7}
 _LATEST_DAY_OF_MONTH: Final = 28
+
+
+def added_up(amounts: Iterable[float]) -> float:
+    """A sum of amounts as their decimal texts say them, as the ledger adds them up: three times 0.1 is 0.3."""
+    return float(sum(Fraction(repr(float(each))) for each in amounts))
 
 
 @dataclass(frozen=True)

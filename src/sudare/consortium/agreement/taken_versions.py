@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -121,6 +122,14 @@ def taken_version(member: Member) -> Agreement | None:
     """The version that this member has taken last, as it is kept; None where it has taken none."""
     taken = _remembered(member)
     return None if taken is None else next((each for each, _ in _kept(member) if each.digest == taken["digest"]), None)
+
+
+def as_it_left(member: Member) -> Member:
+    """The member under the version that it has taken last, where the one in the agreement's place does not name it any more; else as it is."""
+    if member.agreement_path.exists() and member.name in Agreement.load(member.agreement_path).member_names:
+        return member
+    taken = taken_version(member)
+    return member if taken is None else replace(member, agreement_path=kept_path(member.versions_folder, taken))
 
 
 def has_left(member: Member, agreement: Agreement) -> bool:

@@ -15,7 +15,7 @@ from sudare.consortium.network.dropped_messages import Drops, Reason
 from sudare.consortium.network.session import MOST_MESSAGE_BYTES, Delivery, Session
 from sudare.consortium.network.transport.base import Packet, Transport
 from sudare.consortium.network.transport.queues import Limits, SenderQuotas
-from sudare.errors import ConsortiumError, MessageMalformed, SudareError
+from sudare.errors import ConsortiumError, MembersMissing, MessageMalformed, NotConnected, SudareError, TaskStopped
 from sudare.sums.canonical_encoding import packed, unpacked_as
 
 # Messages for tasks that have not begun here, or not come so far.
@@ -53,6 +53,8 @@ class Envelope:
 STOP: Final = "stop"
 # Somebody begins a task, and everybody can get ready at the same time: no message that belongs to a step.
 ASKED: Final = "asked"
+# What ends a task here because of others: it can go on once they do.
+_FOR_OTHERS: Final = (MembersMissing, NotConnected, TaskStopped)
 Result = TypeVar("Result")
 
 
@@ -91,6 +93,11 @@ class Activity(ABC):
     @abstractmethod
     def tick(self, now: float, present: frozenset[str]) -> None:
         """Time passed. `present` are the members heard of within the deadline of the activity."""
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether it was stopped because others had stopped or were not there, and for no reason of this member's own."""
+        return isinstance(self.failure, _FOR_OTHERS)
 
     def posts(self) -> list[tuple[str, Envelope]]:
         """What is to be sent, each with its receiver; handed out once."""
@@ -166,6 +173,11 @@ class MessageDispatcher:
         """Tell these members that this one begins a task, before it has anything to say in it."""
         for receiver in receivers:
             self.session.post(receiver, Envelope(task, ASKED).to_bytes())
+
+    def forget(self, task: str) -> None:
+        """A task that was stopped or refused here is to begin again: what others say of it from now on waits for that, and is not answered with a STOP."""
+        self._activities.pop(task, None)
+        self._refused.discard(task)
 
     def refuse(self, task: str, receivers: Iterable[str], now: float) -> None:
         """Take no part in a task. These members are told, and whoever speaks of it later; never why."""
@@ -244,6 +256,8 @@ class MessageDispatcher:
             return True
 
     def _offered(self, delivery: Delivery, envelope: Envelope, now: float) -> bool:
+        if envelope.kind == ASKED and envelope.task not in self._refused:
+            self._let_resume(envelope.task)
         activity, stops = self._activities.get(envelope.task), self._stops.setdefault(delivery.sender, {})
         if activity is not None and envelope.kind != ASKED:
             if not activity.receive(delivery.sender, envelope, now):
@@ -265,6 +279,12 @@ class MessageDispatcher:
                 return False
         self.session.acknowledge(delivery)
         return True
+
+    def _let_resume(self, task: str) -> None:
+        """Somebody begins a task again that stopped here because of others: what it says next is for the next life of the task."""
+        activity = self._activities.get(task)
+        if activity is not None and activity.can_resume:
+            self.forget(task)
 
     def _note_asked(self, sender: str, task: str) -> None:
         if len(self._asked) >= _MOST_STOPS and task not in self._asked:

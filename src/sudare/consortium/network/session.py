@@ -578,16 +578,19 @@ def _signed_text(sender: str, receiver: str, content: bytes) -> bytes:
 
 def _difference(peer: str, ours: Mapping[str, str], content: bytes) -> AgreementMismatch:
     """Which agreed fields differ. The content is authentic, but may come from another version."""
+    remedy = "Settle what was agreed, then sign the same text."
     try:
         theirs = parsed_field_digests(parsed_json(content, largest_bytes=_MOST_TERMS_BYTES))
     except (NotParsed, AgreementError):
         what = "and its program writes it in a way that this version does not read"
     else:
         fields = differing_fields(ours, theirs)
+        if "version" in fields:
+            remedy = "One of you has an earlier version of the agreement: its node takes the later one once all have signed that and nothing that was paid for is unfinished there, and says what it waits for."
         what = (
             f"which differs in {shown_fields(fields)}" if fields else "though every field is the same: programs differ"
         )
     return AgreementMismatch(
         f"'{peer}' signed another text, {what}. Nobody sent anything.",
-        "Settle what was agreed, then sign the same text.",
+        remedy,
     )

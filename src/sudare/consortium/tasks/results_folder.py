@@ -14,6 +14,8 @@ EARLIER: Final = "earlier"
 _MARK: Final = "agreement.sha256"
 # A member's own release is put in its place before the others' are there; whoever makes it looks whose it is.
 _OWN: Final = "own.sudare"
+# What is written only once a task is finished here; a release of each member may come before.
+_LAST: Final = ("model.sudare", "scaler.sudare", "dictionary.json", "combination.json", "census.json")
 
 
 def agreement_of(folder: Path) -> str | None:
@@ -23,6 +25,11 @@ def agreement_of(folder: Path) -> str | None:
         return read_text(path, "The mark of the results").strip() if path.exists() else None
     except SudareError:
         return None
+
+
+def is_finished(folder: Path, agreement: str) -> bool:
+    """Whether a folder shows that the task of the agreement with this digest was finished here. Where it does not, the task may have been all the same."""
+    return agreement_of(folder) == agreement and any((folder / name).is_file() for name in _LAST)
 
 
 def make_room(folder: Path, agreement: str) -> None:
