@@ -40,6 +40,18 @@ def test_who_opens_a_folder_alone_takes_over_from_the_one_before(tmp_path: Path)
     assert second.names() == ["sum-0"]
 
 
+def test_a_run_can_follow_another_one_also_while_an_earlier_one_is_still_remembered(tmp_path: Path) -> None:
+    """An error that it raised, or a cycle, may keep an earlier store longer than the one that took over from it."""
+    first = CheckpointStore(tmp_path).opened_alone()
+    second = CheckpointStore(tmp_path).opened_alone()
+    del second
+    third = CheckpointStore(tmp_path).opened_alone()
+    third.save("sum-0", b"third")
+    with pytest.raises(InvalidParameter, match="open"):
+        first.save("sum-0", b"first")
+    assert third.load("sum-0") == b"third"
+
+
 def test_another_process_cannot_open_a_folder_that_is_open_here(tmp_path: Path) -> None:
     opened = CheckpointStore(tmp_path).opened_alone()
     assert "Another run of this task" in told_to_another_process(tmp_path)

@@ -27,9 +27,10 @@ _DAMAGED: Final = ".damaged"
 class CheckpointStore:
     """The checkpoints of one task, as files that only their owner can read. They hold addends and shares: keep them like a key."""
 
-    def __init__(self, folder: Path, lock: FileLock | None = None) -> None:
+    def __init__(self, folder: Path, hold: _Hold | None = None) -> None:
         make_private_folder(folder)
-        self._folder, self._lock, self._is_open_elsewhere = folder, lock, False
+        self._folder, self._hold = folder, hold
+        self._turn = 0 if hold is None else hold.turns
 
     def opened_alone(self) -> CheckpointStore:
         """Returns the store for one that runs with it, so that no two do.
@@ -39,19 +40,19 @@ class CheckpointStore:
         """
         with _opening:
             lock = FileLock(self._folder / _LOCK)
-            earlier = _opened.get(lock.place)
-            if earlier is not None and earlier._lock is not None and earlier._lock.is_held:
-                lock, earlier._is_open_elsewhere = earlier._lock, True
-            elif not lock.take():
-                raise _open_elsewhere()
-            opened = CheckpointStore(self._folder, lock)
-            _opened[lock.place] = opened
-            return opened
+            hold = _holds.get(lock.place)
+            if hold is None or not hold.lock.is_held:
+                if not lock.take():
+                    raise _open_elsewhere()
+                hold = _holds[lock.place] = _Hold(lock)
+            hold.turns += 1
+            return CheckpointStore(self._folder, hold)
 
     def save(self, name: str, content: bytes) -> None:
         """Replace the content of a name; durable when this returns. Raise InvalidParameter where it was opened alone and is no longer."""
         with _opening:
-            if self._lock is not None and (self._is_open_elsewhere or not self._lock.is_held):
+            hold = self._hold
+            if hold is not None and (self._turn != hold.turns or not hold.lock.is_held):
                 raise _open_elsewhere()
             try:
                 write_atomically(self._path(name), enveloped(name, content))
@@ -84,7 +85,14 @@ class CheckpointStore:
         return self._folder / name
 
 
-_opened: WeakValueDictionary[tuple[int, int], CheckpointStore] = WeakValueDictionary()
+class _Hold:
+    """The lock of a folder in this process, as long as any store that opened it alone is left, whichever; the last of so many turns is the one that saves."""
+
+    def __init__(self, lock: FileLock) -> None:
+        self.lock, self.turns = lock, 0
+
+
+_holds: WeakValueDictionary[tuple[int, int], _Hold] = WeakValueDictionary()
 _opening: Final = threading.Lock()
 
 
