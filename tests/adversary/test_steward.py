@@ -9,6 +9,7 @@ import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -401,3 +402,43 @@ def test_begin_a_task_again_that_its_member_has_cancelled(tmp_path: Path) -> Non
     last.dispatcher._note_asked("north", "risk")
     ask_running_node(member, "risk")
     assert polled(last) == "waits for the steward"
+
+
+def test_begin_a_task_again_that_stopped_before_its_member_cancelled_it(tmp_path: Path) -> None:
+    """Also where the node was started again between the two."""
+    member = founded(tmp_path, RISK, approval=frozenset({"learning"}))[0]
+    first = node_of(member, LocalHub())
+    first.ask("risk")
+    first._fail(first.task_runs["risk"], TaskStopped("'west' stopped the task.", TaskStopped.help))
+    first._write_states(is_running=False)
+    node = node_of(member, LocalHub())
+    ask_running_node(member, "risk", cancel=True)
+    assert polled(node) == "failed"
+    node.dispatcher._note_asked("north", "risk")
+    assert polled(node) == "failed"
+    assert states_of(member)["risk"]["ended_by"] == "cancel"
+
+
+def test_keep_a_node_busy_by_beginning_and_stopping_a_task_again_and_again(tmp_path: Path) -> None:
+    member = founded(tmp_path, RISK)[0]
+    node, now = node_of(member, LocalHub()), 0.0
+    node.clock = lambda: now
+    stopped = TaskStopped("'west' stopped the task.", TaskStopped.help)
+    node.ask("risk")
+    waited = []
+    for times in (0, 1, 2, 3, 4, 5, 5000):
+        node.task_runs["risk"].times_resumed = times
+        run, since = node.task_runs["risk"], now
+        run.activity = SimpleNamespace(failure=stopped, finished=False, can_resume=True)
+        node._fail(run, stopped)
+        while node.task_runs["risk"] is run:
+            now += 2.5
+            node.dispatcher._note_asked("west", "risk")
+            node._join_others(now)
+        waited.append(now - since)
+        assert node.task_runs["risk"].times_resumed == times + 1
+    assert waited == [5.0, 10.0, 20.0, 40.0, 60.0, 60.0, 60.0]
+    # Who asks here waits for nothing, and others' asking begins anew.
+    node._fail(node.task_runs["risk"], stopped)
+    node.ask("risk")
+    assert (node.task_runs["risk"].state, node.task_runs["risk"].times_resumed) == ("asked for", 0)

@@ -59,8 +59,9 @@ _LOOK_SECONDS: Final = 0.5
 _SETTLE_SECONDS: Final = 30.0
 # How often the ledger is asked whether a new version of the agreement can be taken.
 _WEIGH_SECONDS: Final = 5.0
-# A task that stopped because of others is not taken up again more often than that, whoever asks for it.
+# A task that stopped because of others is not taken up again sooner than that, whoever asks for it; each time twice as late, up to the longest.
 _AGAIN_SECONDS: Final = 5.0
+_LONGEST_AGAIN_SECONDS: Final = 60.0
 # After how many intervals of silence a member is taken to be away.
 _BEATS_OF_SILENCE: Final = 3.0
 Tell = Callable[[str], None]
@@ -271,10 +272,12 @@ class Node:
             # Whoever asks: a run's day was agreed on, and so was that it is of the records of that day.
             if self.agreement.time_of(name, self.today()) == "early":
                 continue
+            times = 0
             if self._resumes(name, now):
-                del self.task_runs[name]
+                times = self.task_runs.pop(name).times_resumed + 1
             if name not in self.task_runs:
                 self._join(name)
+                self.task_runs[name].times_resumed = times
 
     def _join(self, name: str) -> None:
         """Take up a task that others ask for. One that was cancelled here in an earlier life of this node is not: only who asks here takes it up again."""
@@ -288,9 +291,10 @@ class Node:
     def _resumes(self, name: str, now: float) -> bool:
         """Whether a task that stopped here because of others is taken up again with them."""
         run = self.task_runs.get(name)
-        if run is None or run.state != "failed" or run.ended_by is not None or now - run.ended_at < _AGAIN_SECONDS:
+        if run is None or run.state != "failed" or run.ended_by is not None:
             return False
-        return run.activity is not None and run.activity.can_resume
+        waits = min(_AGAIN_SECONDS * 2 ** min(run.times_resumed, 10), _LONGEST_AGAIN_SECONDS)
+        return now - run.ended_at >= waits and run.activity is not None and run.activity.can_resume
 
     def _add_run(self, name: str) -> None:
         if name not in self.task_runs and name in {task.name for task in self.agreement.tasks}:
@@ -628,8 +632,11 @@ class Node:
 
     def _cancel(self, name: str) -> None:
         """End a task here, and tell the others that it was stopped. What it has cost stays spent; asked for again, it goes on."""
+        if states_of(self.member, self.agreement.digest).get(name, {}).get("state") == "failed":
+            # Also one that stopped in an earlier life of this node: others may ask for it again.
+            self._add_run(name)
         run = self.task_runs.get(name)
-        if run is None or (run.is_over and run.state != "failed"):
+        if run is None or (run.is_over and run.state != "failed") or (run.activity and run.activity.finished):
             return
         run.ended_by = "cancel"
         if run.activity is not None:

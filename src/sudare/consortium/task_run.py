@@ -30,6 +30,8 @@ class TaskRun:
     files: tuple[Path, ...] = ()
     began_at: float = 0.0
     ended_at: float = float("-inf")
+    # How often it was taken up again, after it had stopped because of others, since it was last asked for here.
+    times_resumed: int = 0
     withdrawing: bool = False
     is_asked_here: bool = False
     # Why it is over, where that decides whether it is begun by itself: "cancel" here, or the "time" of a run is past.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sudare.consortium.network.message_dispatch import ASKED, STOP, Activity, Envelope, MessageDispatcher
+from sudare.consortium.network.session import Delivery
 from sudare.consortium.network.transport.base import Packet
 from sudare.errors import ConsortiumError, MembersMissing, NotConnected, SudareError, TaskStopped
+from sudare.sums.context import RELAY_NAME
 from tests.consortium.simulated_consortium import names_of, session_of
 
 FIRST, SECOND = names_of(2)
@@ -123,3 +125,17 @@ def test_words_of_a_task_that_is_begun_again_here_wait_for_it() -> None:
     exchanged(first, second, 1.0)
     assert second.wanted([FIRST]) == {"risk"}
     assert first._stops.get(SECOND, {}) == {}
+
+
+def test_a_relay_that_asks_lets_nothing_go_on_that_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no member: what it says begins nothing, and those that speak of the task are told that it is stopped here."""
+    first, second = pair("risk")
+    second.start(Waiting(TaskStopped("For others.", "Wait.")), 0.5)
+    delivery = Delivery(RELAY_NAME, Envelope("risk", ASKED).to_bytes(), b"", 0)
+    with monkeypatch.context() as patched:
+        patched.setattr(second.session, "acknowledge", lambda delivery: None)
+        assert second._offer(delivery, Envelope("risk", ASKED), 0.6)
+    first.session.post(SECOND, Envelope("risk", "ask").to_bytes())
+    exchanged(first, second, 1.0)
+    assert second.wanted([FIRST]) == frozenset()
+    assert first._stops[SECOND]["risk"].kind == STOP

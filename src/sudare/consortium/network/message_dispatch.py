@@ -17,6 +17,7 @@ from sudare.consortium.network.transport.base import Packet, Transport
 from sudare.consortium.network.transport.queues import Limits, SenderQuotas
 from sudare.errors import ConsortiumError, MembersMissing, MessageMalformed, NotConnected, SudareError, TaskStopped
 from sudare.sums.canonical_encoding import packed, unpacked_as
+from sudare.sums.context import RELAY_NAME
 
 # Messages for tasks that have not begun here, or not come so far.
 HELD: Final = Limits(most_items=4096, most_bytes=2 * MOST_MESSAGE_BYTES, most_total_bytes=4 * MOST_MESSAGE_BYTES)
@@ -256,7 +257,7 @@ class MessageDispatcher:
             return True
 
     def _offered(self, delivery: Delivery, envelope: Envelope, now: float) -> bool:
-        if envelope.kind == ASKED and envelope.task not in self._refused:
+        if envelope.kind == ASKED and delivery.sender != RELAY_NAME and envelope.task not in self._refused:
             self._let_resume(envelope.task)
         activity, stops = self._activities.get(envelope.task), self._stops.setdefault(delivery.sender, {})
         if activity is not None and envelope.kind != ASKED:
