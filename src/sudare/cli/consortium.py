@@ -258,7 +258,7 @@ def sign(
     from dataclasses import replace
 
     from sudare.consortium import Agreement, Member, signature_status
-    from sudare.consortium.agreement.amendments import check_follows, earlier_versions, proposal_path
+    from sudare.consortium.agreement.amendments import check_comes_after, proposal_path
     from sudare.consortium.agreement.consortium_setup_steps import other_signed_version, signed, with_statements_of
     from sudare.consortium.agreement.taken_versions import known_of
     from sudare.consortium.tasks.task_costs import check_plannable
@@ -269,8 +269,9 @@ def sign(
         own = replace(own, agreement_path=proposal_path(path))
         if path.exists():
             before = Agreement.load(path)
-            earlier = earlier_versions(before, path, known_of(present, before).versions)
-            check_follows(before, present.statements(before), own.agreement(), earlier)
+            check_comes_after(
+                before, present.statements(before), own.agreement(), path, known_of(present, before).versions
+            )
     agreement = own.agreement()
     agreement.check_complete()
     check_plannable(agreement)

@@ -10,9 +10,18 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium import Agreement, Budget, LearningTask, Member, Revocation
-from sudare.consortium.agreement.amendments import Amendment, adopt_proposal, amended, history_folder, versions
+from sudare.consortium.agreement.amendments import (
+    Amendment,
+    adopt_proposal,
+    amended,
+    check_comes_after,
+    history_folder,
+    keep_version,
+    proposal_path,
+    versions,
+)
 from sudare.consortium.agreement.approvals import is_paid_in_another_version
-from sudare.consortium.agreement.taken_versions import take_version, version_digests
+from sudare.consortium.agreement.taken_versions import remember_statements, take_version, version_digests
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.member_report import report_values
 from sudare.consortium.node import Node
@@ -29,6 +38,7 @@ from tests.consortium.local_transport import LocalHub
 
 RISK = LearningTask("risk", "one-sum", 1.0)
 KEYS = {name: IDENTITIES[name] for name in NAMES}
+STAYING = {name: KEYS[name] for name in ("east", "north")}
 
 
 def adopted(member: Member, change: Amendment | None = None) -> Agreement:
@@ -155,3 +165,70 @@ def test_runs_that_another_consortium_paid_for_from_the_same_ledger_are_not_this
     second = adopted(member)
     assert version_digests(member, second) == {agreement.digest, second.digest}
     assert is_paid_in_another_version(member, second, second.task(run))
+
+
+def three_versions(member: Member, last: Amendment) -> tuple[Agreement, Agreement, Agreement]:
+    """The version that a member has taken, one that all signed, and a third one; then the key of west is revoked, which the member's file of the first says."""
+    first = member.agreement()
+    take_version(member, first)
+    second = amended(first, member.statements(), Amendment())
+    third = amended(second, signed_by_all(second, KEYS), last)
+    gone = Revocation(KEYS["west"].public_key.hex(), "2026-11-17", "stolen").signed_by(KEYS["west"])
+    replace(member.statements(), revocations=(gone,)).save(member.agreement_path)
+    return first, second, third
+
+
+@pytest.mark.parametrize("place", ["proposed", "in the agreement's place"])
+def test_a_member_held_back_takes_a_later_version_also_where_a_key_of_one_between_was_revoked(
+    place: str, tmp_path: Path
+) -> None:
+    """It was paid for under the first when the second came into force; then a key was lost, and the third left it out."""
+    member = founded(tmp_path, RISK)[0]
+    first, second, third = three_versions(member, Amendment(without_members=frozenset({"west"})))
+    member.account(first).charge(Guarantee(1.0), pure_cost(1.0), "something", purpose=mark_of(first, "risk"))
+    proposed(member.agreement_path, third, STAYING)
+    with pytest.raises(AgreementError, match="are not all here"):
+        adopt_by_hand(member)
+    keep_version(history_folder(member.agreement_path), second, signed_by_all(second, KEYS))
+    if place == "proposed":
+        check_comes_after(first, member.statements(), third, member.agreement_path)
+        assert adopt_by_hand(member) == third
+    else:
+        known = member.statements().revocations
+        third.save(member.agreement_path)
+        replace(signed_by_all(third, STAYING), revocations=known).save(member.agreement_path)
+        proposal_path(member.agreement_path).unlink()
+    assert node_of(member, LocalHub()).agreement == third
+    assert [each.agreement.version for each in versions(member.agreement_path)] == [1, 2, 3]
+
+
+def test_no_version_between_brings_a_revoked_key_back(tmp_path: Path) -> None:
+    """Not even one that all have signed, this member too, and whose files say nothing of the revocation."""
+    member = founded(tmp_path, RISK)[0]
+    first, second, third = three_versions(member, Amendment())
+    remember_statements(member, first, member.statements())
+    keep_version(history_folder(member.agreement_path), second, signed_by_all(second, KEYS))
+    for under, text in (("west", third), ("south", renamed(third, "west", "south"))):
+        proposed(member.agreement_path, text, {**STAYING, under: KEYS["west"]})
+        with pytest.raises(KeyRevoked, match="no longer counts"):
+            adopt_by_hand(member)
+        with pytest.raises(KeyRevoked, match="no longer counts"):
+            check_comes_after(first, member.statements(), text, member.agreement_path)
+        with pytest.raises(KeyRevoked, match="no longer counts"):
+            take_version(member, text)
+
+
+def test_a_version_between_that_not_all_have_signed_leads_nowhere(tmp_path: Path) -> None:
+    member = founded(tmp_path, RISK)[0]
+    _, second, third = three_versions(member, Amendment(without_members=frozenset({"west"})))
+    proposed(member.agreement_path, third, STAYING)
+    keep_version(history_folder(member.agreement_path), second, signed_by_all(second, STAYING))
+    with pytest.raises(AgreementError, match="not signed by all"):
+        adopt_by_hand(member)
+
+
+def renamed(agreement: Agreement, name: str, other: str) -> Agreement:
+    return replace(
+        agreement,
+        members=tuple(replace(each, name=other) if each.name == name else each for each in agreement.members),
+    )

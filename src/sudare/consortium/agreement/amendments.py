@@ -120,11 +120,17 @@ def amended(agreement: Agreement, statements: Statements, change: Amendment) -> 
 
 
 def check_follows(
-    agreement: Agreement, statements: Statements, following: Agreement, earlier: Iterable[Agreement] = ()
+    agreement: Agreement,
+    statements: Statements,
+    following: Agreement,
+    earlier: Iterable[Agreement] = (),
+    *,
+    is_taken: bool = True,
 ) -> None:
     """Raise AgreementError unless this can be the next version of an agreement: number, name, hash, budgets and keys fit.
 
-    `earlier` are the versions before the agreement, by which keys are known of members that have left.
+    `earlier` are the versions before the agreement, by which keys are known of members that have left. One that is not taken, but only on the way to
+    the version that is, may name keys that were lost or handed over since it was in force: what counts is whether the one that is taken names them.
     """
     if (following.name, following.version, following.previous) != (
         agreement.name,
@@ -154,8 +160,8 @@ def check_follows(
     }
     for name, key in following.pinned_keys.items():
         owners = {owner for owner, keys in known_keys.items() if key in keys.ever}
-        is_left_behind = not owners and key in left_behind
-        if is_left_behind or any(known_keys[owner].is_lost for owner in owners) or owners - {name}:
+        is_left_behind = (not owners and key in left_behind) or any(known_keys[owner].is_lost for owner in owners)
+        if (is_taken and is_left_behind) or owners - {name}:
             raise KeyRevoked(
                 f"The key of '{name}' no longer counts, or is another's.",
                 "The member makes a new key and joins the new version with it.",
@@ -272,20 +278,19 @@ def _put_in_place(agreement_path: Path, known: Known, *, instead: bool = False) 
     # A new member has no earlier version.
     present = Agreement.load(agreement_path) if agreement_path.exists() else None
     is_another = present is not None and present.digest != found.digest
-    is_branch = instead and present is not None and is_another and found.previous != present.digest
+    line = (found, *earlier_versions(found, proposal, known.versions))
+    is_branch = instead and present is not None and present not in line
     if present is not None:
         before = Statements.load(agreement_path).with_known(known.statements, present)
         statements = carried(statements, before)
     if present is not None and is_another:
-        earlier = earlier_versions(present, agreement_path, known.versions)
         if is_branch:
-            check_is_branch((present, *earlier), before, (found, *earlier_versions(found, proposal, known.versions)))
+            check_is_branch((present, *earlier_versions(present, agreement_path, known.versions)), before, line)
         else:
-            check_follows(present, before, found, earlier)
+            check_comes_after(present, before, found, agreement_path, known.versions)
     keys_in_force(found, statements)
     if present is not None and is_branch:
-        kept = {each.digest for each in earlier_versions(found, proposal, known.versions)}
-        _leave(history, kept)
+        _leave(history, {each.digest for each in line[1:]})
         keep_version(history / LEFT, present, before)
     elif present is not None and is_another:
         keep_version(history, present, before)
@@ -294,6 +299,31 @@ def _put_in_place(agreement_path: Path, known: Known, *, instead: bool = False) 
     for path in (proposal, statements_path(proposal)):
         path.unlink(missing_ok=True)
     return found
+
+
+def check_comes_after(
+    present: Agreement,
+    statements: Statements,
+    found: Agreement,
+    agreement_path: Path,
+    kept: Iterable[Agreement] = (),
+) -> None:
+    """Raise AgreementError unless a version can take the present one's place: as the next one, or after others between them that are kept here."""
+    line = (found, *earlier_versions(found, agreement_path, kept))
+    if present in line:
+        check_is_branch((present,), statements, line)
+    elif found.version > present.version + 1:
+        raise versions_missing(present.version, found.version, path_after_adoption(agreement_path))
+    else:
+        check_follows(present, statements, found)
+
+
+def versions_missing(taken: int, later: int, agreement_path: Path) -> AgreementError:
+    """That versions between two numbers are not here."""
+    return AgreementError(
+        f"The versions between version {taken} of the agreement, which this member has taken, and version {later} are not all here.",
+        f"Put those of another member's folder '{history_folder(agreement_path).name}' beside the agreement.",
+    )
 
 
 def check_is_branch(ours: Sequence[Agreement], statements: Statements, theirs: Sequence[Agreement]) -> None:
@@ -309,7 +339,7 @@ def check_is_branch(ours: Sequence[Agreement], statements: Statements, theirs: S
             "Put those of another member's folder of earlier versions beside the agreement; of a lower number, let all sign the next one.",
         )
     for place in reversed(range(len(since))):
-        check_follows(theirs[place + 1], statements, theirs[place], theirs[place + 2 :])
+        check_follows(theirs[place + 1], statements, theirs[place], theirs[place + 2 :], is_taken=place == 0)
 
 
 def _leave(history: Path, kept: Container[str]) -> None:

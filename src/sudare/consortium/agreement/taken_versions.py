@@ -24,7 +24,9 @@ from sudare.consortium.agreement.amendments import (
     history_folder,
     keep_version,
     kept_path,
+    path_after_adoption,
     proposal_path,
+    versions_missing,
 )
 from sudare.consortium.agreement.consortium_setup_steps import remembers_signing
 from sudare.consortium.agreement.document_fields import hexadecimal, parsed_json, whole
@@ -215,15 +217,16 @@ def _check_leads_to(member: Member, known: dict[str, Any], agreement: Agreement)
     while chain[-1][0].digest != known["digest"]:
         found = by_digest.get(chain[-1][0].previous or "")
         if found is None:
-            raise AgreementError(
-                f"The versions between version {known['version']} of the agreement, which this member has taken, and version {agreement.version} are not all here.",
-                f"Put those of another member's folder '{history_folder(member.agreement_path).name}' beside the agreement.",
-            )
+            raise versions_missing(known["version"], agreement.version, path_after_adoption(member.agreement_path))
         chain.append(found)
-    texts = [each for each, _ in _kept(member)]
+    texts, known_so_far = [each for each, _ in _kept(member)], Statements()
     for (earlier, statements), (later, about_later) in pairwise(reversed(chain)):
-        check_follows(earlier, statements, later, earlier_versions(earlier, member.agreement_path, texts))
-        if not signature_status(later, about_later).is_in_force and later.digest != agreement.digest:
+        is_last = later.digest == agreement.digest
+        # What was seen under any version before counts, also where the files of those between say nothing of it.
+        known_so_far = carried(statements, known_so_far)
+        before = earlier_versions(earlier, member.agreement_path, texts)
+        check_follows(earlier, known_so_far, later, before, is_taken=is_last)
+        if not is_last and signature_status(later, about_later).lacking:
             raise AgreementError(
                 f"Version {later.version} of the agreement is not signed by all as it is kept.",
                 "Ask another member for its folder of earlier versions: somebody changed this one.",
