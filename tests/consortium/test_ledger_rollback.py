@@ -51,3 +51,20 @@ def test_a_broken_file_stops_the_node(text: str, tmp_path: Path) -> None:
         checked_ledger(member)
     with pytest.raises(AgreementError):
         parsed_head(text)
+
+
+def test_an_earlier_copy_of_a_broken_file_is_enough_and_a_link_that_leads_nowhere_is_broken(tmp_path: Path) -> None:
+    member = member_in(tmp_path)
+    account, path = checked_ledger(member).account("north", epsilon=2.0), tmp_path / "state" / "ledger.head"
+    earlier = path.read_bytes()
+    charge(account, 0.5)
+    path.write_text("{")
+    with pytest.raises(AgreementError, match="earlier copy"):
+        checked_ledger(member)
+    path.unlink()
+    path.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(AgreementError, match="earlier copy"):
+        checked_ledger(member)
+    path.unlink()
+    path.write_bytes(earlier)
+    assert checked_ledger(member).head() == remembered_head(member)

@@ -11,6 +11,7 @@ from typing import Final
 
 from sudare.consortium.agreement.document_fields import hexadecimal, parsed_json, whole
 from sudare.consortium.agreement.member_settings import Member
+from sudare.errors import AgreementError
 from sudare.files import PRIVATE_MODE, make_private_folder, read_text, write_atomically
 from sudare.privacy.ledger import Ledger
 from sudare.privacy.ledger_chain import Head, verify_contains
@@ -49,9 +50,17 @@ def remembered_head(member: Member) -> Head | None:
 
 
 def heads_in(state_folder: Path) -> list[Head]:
-    """The points of the ledger that a state folder remembers: one, or none."""
+    """The points of the ledger that a state folder remembers: one, or none. Raise AgreementError where the file that has it cannot be read."""
     path = _file(state_folder)
-    return [parsed_head(read_text(path, "The ledger's head"))] if path.exists() else []
+    if not (path.exists() or path.is_symlink()):
+        return []
+    try:
+        return [parsed_head(read_text(path, "The ledger's head"))]
+    except AgreementError as error:
+        raise AgreementError(
+            error.problem,
+            f"Put an earlier copy of '{HEAD_FILE}' back, of whatever day, and nothing else of the state folder. Where there is none, see that the ledger is the newest (sudare budget verify --head …), remove the file and write it anew (sudare budget head -o).",
+        ) from None
 
 
 def parsed_head(text: str) -> Head:

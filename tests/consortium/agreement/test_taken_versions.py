@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sudare.consortium import Agreement, Budget, LearningTask, Member, Revocation
+from sudare.consortium import Agreement, Budget, Identity, LearningTask, Member, Revocation, Rotation, keys_in_force
 from sudare.consortium.agreement.amendments import (
     Amendment,
     adopt_proposal,
@@ -21,13 +21,14 @@ from sudare.consortium.agreement.amendments import (
     versions,
 )
 from sudare.consortium.agreement.approvals import is_paid_in_another_version
+from sudare.consortium.agreement.consortium_setup_steps import signed
 from sudare.consortium.agreement.taken_versions import remember_statements, take_version, version_digests
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.member_report import report_values
 from sudare.consortium.node import Node
 from sudare.consortium.node_restart_on_change import adopt_by_hand
 from sudare.consortium.tasks.task_account import mark_of
-from sudare.errors import AgreementError, KeyRevoked
+from sudare.errors import AgreementError, IdentityError, KeyRevoked
 from sudare.privacy import Guarantee
 from sudare.privacy.accounting import pure_cost
 from tests.consortium.agreement.test_amendments import proposed
@@ -225,6 +226,34 @@ def test_a_version_between_that_not_all_have_signed_leads_nowhere(tmp_path: Path
     keep_version(history_folder(member.agreement_path), second, signed_by_all(second, STAYING))
     with pytest.raises(AgreementError, match="not signed by all"):
         adopt_by_hand(member)
+
+
+def test_a_version_that_was_signed_before_the_key_was_handed_over_is_signed_again_and_taken(tmp_path: Path) -> None:
+    """Where the state folder knows nothing of the first signature: it was made at another desk, or the folder is from a backup."""
+    member, new = founded(tmp_path, RISK)[0], Identity.generated()
+    first = member.agreement()
+    take_version(member, first)
+    second = amended(first, member.statements(), Amendment())
+    proposed(member.agreement_path, second, KEYS)
+    handed_over = Rotation.made(KEYS["east"], new)
+    replace(member.statements(), rotations=(handed_over,)).save(member.agreement_path)
+    with pytest.raises(AgreementError, match="sign --next"):
+        adopt_by_hand(member)
+    signer = replace(member, agreement_path=proposal_path(member.agreement_path))
+    with pytest.raises(IdentityError, match="not the one that stands"):
+        signed(signer, KEYS["east"])
+    signed(signer, new)
+    assert adopt_by_hand(member) == second
+    assert keys_in_force(second, member.statements())["east"] == new.public_key
+
+
+def test_a_damaged_list_of_signed_versions_keeps_no_member_from_a_version_that_its_key_signed(tmp_path: Path) -> None:
+    member = founded(tmp_path, RISK)[0]
+    take_version(member, member.agreement())
+    second = amended(member.agreement(), member.statements(), Amendment())
+    proposed(member.agreement_path, second, KEYS)
+    (member.state_folder / "signed.json").write_text("{")
+    assert adopt_by_hand(member) == second == node_of(member, LocalHub()).agreement
 
 
 def renamed(agreement: Agreement, name: str, other: str) -> Agreement:

@@ -18,7 +18,7 @@ from sudare.consortium.agreement.member_settings import Member, new_member_file
 from sudare.consortium.agreement.schedules import Schedule, schedule_from
 from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements, check_is_key_of, now
 from sudare.consortium.tasks.definitions import Task, task_from
-from sudare.errors import AgreementError, InvalidParameter
+from sudare.errors import AgreementError, InvalidParameter, SudareError
 from sudare.files import changed_by_one, make_private_folder, read_text, replace_keeping_old, write_atomically
 from sudare.privacy.release_file import fingerprint
 
@@ -218,8 +218,11 @@ def other_signed_version(member: Member, agreement: Agreement) -> str | None:
 
 
 def remembers_signing(member: Member, agreement: Agreement) -> bool:
-    """Whether this version is the one of its number that the member has signed last, by its state folder."""
-    return _signed_versions(member).get(str(agreement.version)) == agreement.digest
+    """Whether this version is the one of its number that the member has signed last, by its state folder. A list that is damaged remembers nothing."""
+    try:
+        return _signed_versions(member).get(str(agreement.version)) == agreement.digest
+    except SudareError:
+        return False
 
 
 def _signed_versions(member: Member) -> dict[str, str]:

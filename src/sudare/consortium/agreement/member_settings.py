@@ -20,7 +20,7 @@ from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.amendments import kept_path, path_after_adoption
 from sudare.consortium.agreement.document_fields import Field, Reader, parsed_toml, whole
 from sudare.consortium.agreement.identity import Identity
-from sudare.consortium.agreement.signed_statements import Statements, check_is_key_of
+from sudare.consortium.agreement.signed_statements import Statements, carried, check_is_key_of
 from sudare.consortium.event_log import EVENTS
 from sudare.consortium.tasks.definitions import KINDS
 from sudare.errors import AgreementError, IdentityError
@@ -174,9 +174,14 @@ class Member:
         return agreement if held is None or is_proposal or held.version >= agreement.version else held
 
     def statements(self, agreement: Agreement | None = None) -> Statements:
-        """What members have signed beside the agreement, or about this version of it: what stands there now, and what this member has seen there before."""
+        """What members have signed beside the agreement, or about this version of it: what stands there now, and what this member has seen there before.
+
+        Keys that were handed over or revoked under the present version are so under a proposed one, too.
+        """
         about = self.agreement() if agreement is None else agreement
-        return Statements.load(self.agreement_path).with_known(self.known_statements(about), about)
+        found = Statements.load(self.agreement_path).with_known(self.known_statements(about), about)
+        place = path_after_adoption(self.agreement_path)
+        return found if place == self.agreement_path else carried(found, Statements.load(place))
 
     def known_statements(self, agreement: Agreement) -> Statements:
         """The statements about a version that this member's node has seen; none of a version that it has not taken."""

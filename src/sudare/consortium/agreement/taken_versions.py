@@ -105,7 +105,7 @@ def check_is_signed_here(member: Member, following: Agreement) -> None:
     if key is None or not any(is_signed_with(following, each, member.name, key) for each in _told(member, following)):
         raise AgreementError(
             f"Version {following.version} of the agreement ({following.digest[:12]}) is not signed by this member: the signature in the name of '{member.name}' is not by the key that stands for it.",
-            "Ask the others who wrote it. If this version is meant, sign it: sudare consortium sign --next",
+            "Ask the others who wrote it. If this version is meant, sign it: sudare consortium sign --next; without --next where it stands in the agreement's place.",
         )
 
 
