@@ -94,12 +94,13 @@ def schedule_lines(agreement: Agreement) -> list[str]:
 
 def budget_lines(agreement: Agreement) -> list[str]:
     """A line where some members' budgets do not hold all that is agreed on; none where all do, as no task has to be run."""
-    epsilon, delta = agreement.cost_of_all()
-    names = ", ".join(
-        each.name for each in agreement.members if each.budget.epsilon < epsilon or each.budget.delta < delta
-    )
+    from sudare.consortium.agreement.schedules import added_up
+
+    costs = [task.cost for task in agreement.tasks]
+    names = ", ".join(each.name for each in agreement.members if not each.budget.holds(costs))
     if not names:
         return []
+    epsilon, delta = added_up(cost[0] for cost in costs), added_up(cost[1] for cost in costs)
     return [
         f"All tasks and runs together cost ε {epsilon:g}, δ {delta:g} at every member, which is more than the budget of {names}: there the last of them will be refused."
     ]

@@ -31,8 +31,8 @@ from sudare.consortium.sum_terms import budget_lines, schedule_lines, schedule_v
 from sudare.consortium.task_review import decide_task
 from sudare.consortium.tasks.task_account import mark_of
 from sudare.consortium.tasks.task_costs import check_plannable
-from sudare.errors import AgreementError, NotApproved, SudareError, TaskStopped
-from sudare.privacy import Guarantee
+from sudare.errors import AgreementError, BudgetExceeded, NotApproved, SudareError, TaskStopped
+from sudare.privacy import Guarantee, Ledger
 from sudare.privacy.account_balance import Amount
 from sudare.privacy.accounting import pure_cost
 from tests.consortium.agreement.test_amendments import proposed
@@ -119,6 +119,19 @@ def test_members_whose_budget_does_not_hold_all_that_is_agreed_on_are_named() ->
     assert line.startswith("All tasks and runs together cost ε 1.3, δ 0 at every member")
     assert "more than the budget of north, west:" in line
     assert budget_lines(priced(0.1, [1.3, 1.3, 1.3], runs=12)) == []
+
+
+def test_a_budget_that_lacks_a_hair_is_told_as_the_ledger_refuses_the_last_run(tmp_path: Path) -> None:
+    """As floating point has it, the sum of these runs is the budget."""
+    cost, budget, runs = 0.04105263157894737, 0.78, 19
+    with pytest.raises(AgreementError, match="holds less"):
+        priced(cost, [budget] * 3, runs=runs)
+    priced(cost, [budget] * 3, runs=runs - 1)
+    account = Ledger(tmp_path / "ledger.db").account("east", epsilon=budget)
+    for _ in range(runs - 1):
+        account.charge(Guarantee(cost), pure_cost(cost), "a run")
+    with pytest.raises(BudgetExceeded):
+        account.charge(Guarantee(cost), pure_cost(cost), "a run")
 
 
 def test_the_price_of_a_schedule_is_what_its_runs_are_charged() -> None:

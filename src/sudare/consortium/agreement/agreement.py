@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from sudare.consortium.agreement.schedules import (
     Schedule,
     added_up,
     check_no_run_is_declared,
+    is_within,
     schedule_from,
     tasks_with_runs,
 )
@@ -62,6 +63,11 @@ class Budget:
 
     epsilon: float
     delta: float = 0.0
+
+    def holds(self, costs: Iterable[tuple[float, float]]) -> bool:
+        """Whether all these costs, of ε and δ, fit together, as the ledger adds them up."""
+        paid = list(costs)
+        return is_within((cost[0] for cost in paid), self.epsilon) and is_within((cost[1] for cost in paid), self.delta)
 
 
 @dataclass(frozen=True)
@@ -194,16 +200,11 @@ class Agreement:
         costs = [cost for each in self.schedules for cost in [cost_of_run(each)] * each.runs]
         total = added_up(cost[0] for cost in costs), added_up(cost[1] for cost in costs)
         for member in self.members:
-            if total[0] > member.budget.epsilon or total[1] > member.budget.delta:
+            if not member.budget.holds(costs):
                 raise AgreementError(
                     f"The schedules cost ε = {total[0]:g}, δ = {total[1]:g} in all, and `members.{member.name}.budget` holds less.",
                     "Agree on fewer or cheaper runs, or raise the member's budget.",
                 )
-
-    def cost_of_all(self) -> tuple[float, float]:
-        """What all tasks and all runs of schedules cost a member together, as the agreement has it: their sum."""
-        costs = [task.cost for task in self.tasks]
-        return added_up(cost[0] for cost in costs), added_up(cost[1] for cost in costs)
 
     def schedule_of(self, task: str) -> Schedule | None:
         """The schedule that a task is a run of; None where it is none."""

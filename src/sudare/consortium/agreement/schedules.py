@@ -23,7 +23,16 @@ _LATEST_DAY_OF_MONTH: Final = 28
 
 def added_up(amounts: Iterable[float]) -> float:
     """A sum of amounts as their decimal texts say them, as the ledger adds them up: three times 0.1 is 0.3."""
-    return float(sum(Fraction(repr(float(each))) for each in amounts))
+    return float(_exactly(amounts))
+
+
+def is_within(amounts: Iterable[float], budget: float) -> bool:
+    """Whether a budget holds all these amounts together, as the ledger adds them up: not by a hair more."""
+    return _exactly(amounts) <= _exactly([budget])
+
+
+def _exactly(amounts: Iterable[float]) -> Fraction:
+    return sum((Fraction(repr(float(each))) for each in amounts), Fraction(0))
 
 
 @dataclass(frozen=True)
