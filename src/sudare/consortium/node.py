@@ -59,7 +59,7 @@ _LOOK_SECONDS: Final = 0.5
 _SETTLE_SECONDS: Final = 30.0
 # How often the ledger is asked whether a new version of the agreement can be taken.
 _WEIGH_SECONDS: Final = 5.0
-# A task that stopped because of others is not taken up again sooner than that, whoever asks for it; each time twice as late, up to the longest.
+# A task that stopped because of others is not taken up again sooner than that, whoever asks for it; each time twice as late, up to the longest or the deadline of a round.
 _AGAIN_SECONDS: Final = 5.0
 _LONGEST_AGAIN_SECONDS: Final = 60.0
 # After how many intervals of silence a member is taken to be away.
@@ -293,7 +293,9 @@ class Node:
         run = self.task_runs.get(name)
         if run is None or run.state != "failed" or run.ended_by is not None:
             return False
-        waits = min(_AGAIN_SECONDS * 2 ** min(run.times_resumed, 10), _LONGEST_AGAIN_SECONDS)
+        # Whoever asks waits for others by rounds, and is not to give up meanwhile.
+        longest = max(min(_LONGEST_AGAIN_SECONDS, self.agreement.deadlines.round_seconds), _AGAIN_SECONDS)
+        waits = min(_AGAIN_SECONDS * 2 ** min(run.times_resumed, 10), longest)
         return now - run.ended_at >= waits and run.activity is not None and run.activity.can_resume
 
     def _add_run(self, name: str) -> None:
