@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sudare.array_types import Words
 from sudare.consortium import Agreement, Identity, Member
 from sudare.consortium.collector_node import relay_task_folder
 from sudare.consortium.network.message_dispatch import Envelope
 from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.relay_sum_collector import RelayedSums
-from sudare.consortium.tasks.sum_script_runner import SumGroup, SumRunner, Words
+from sudare.consortium.tasks.sum_script_runner import SumGroup, SumRunner
 from sudare.errors import StatementsContradict
 from sudare.joint.sum_script import Finished
 from sudare.sums.context import RELAY_NAME, Participant

@@ -26,13 +26,14 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from sudare.array_types import Words
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.network.message_dispatch import MessageDispatcher, drive, settle
 from sudare.consortium.network.session import PinnedAgreement, Session
 from sudare.consortium.network.transport.certificates import write_kits
 from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.sum_participant import Attempt
-from sudare.consortium.tasks.sum_script_runner import Checkpoint, IterationStart, SumGroup, SumRunner, Timeouts, Words
+from sudare.consortium.tasks.sum_script_runner import Checkpoint, IterationStart, SumGroup, SumRunner, Timeouts
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.training import trained
 from sudare.joint import LearningTerms, LearningWalk, MemberTable, ModelReading

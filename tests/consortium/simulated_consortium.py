@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sudare.array_types import Words
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.network.message_dispatch import MessageDispatcher
 from sudare.consortium.network.session import PinnedAgreement, Session
 from sudare.consortium.tasks.relay_sum_collector import RelayedSums
-from sudare.consortium.tasks.sum_script_runner import SumGroup, SumRunner, Timeouts, Words
+from sudare.consortium.tasks.sum_script_runner import SumGroup, SumRunner, Timeouts
 from sudare.errors import SudareError
 from sudare.joint.sum_script import Finished, Walk
 from sudare.sums.canonical_encoding import packed, unpacked

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sudare.array_types import Words
 from sudare.consortium.network.message_dispatch import Envelope
 from sudare.consortium.network.presence_announcements import HEADER, HELLO, KEY_BYTES, SIGNATURE_BYTES, announcement
 from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.base import Packet
 from sudare.consortium.tasks.relay_sum_collector import RelayedSums
-from sudare.consortium.tasks.sum_script_runner import SUM, SumRunner, Total, Words
+from sudare.consortium.tasks.sum_script_runner import SUM, SumRunner, Total
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.in_process_secure_sums import ADDENDS
 from sudare.dictionary.sum_questions import Vetoes

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sudare.array_types import Words
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.network.message_dispatch import Envelope
 from sudare.consortium.tasks.sum_participant import Attempt
-from sudare.consortium.tasks.sum_script_runner import Checkpoint, IterationStart, Words
+from sudare.consortium.tasks.sum_script_runner import Checkpoint, IterationStart
 from sudare.errors import (
     AgreementMismatch,
     MaskReused,

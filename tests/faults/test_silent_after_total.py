@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from sudare.consortium.tasks.sum_script_runner import Words
+from sudare.array_types import Words
 from sudare.joint.sum_script import Finished
 from tests.consortium.simulated_consortium import Consortium, SteppingWalk
 from tests.consortium.simulated_network import GoodNetwork

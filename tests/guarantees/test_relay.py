@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from sudare.array_types import Words
 from sudare.consortium.network import session
 from sudare.consortium.tasks.sum_participant import Attempt
-from sudare.consortium.tasks.sum_script_runner import Checkpoint, IterationStart, Words
+from sudare.consortium.tasks.sum_script_runner import Checkpoint, IterationStart
 from sudare.joint.sum_script import Finished
 from sudare.sums import collector, member, serverless
 from sudare.sums.canonical_encoding import unpacked

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from sudare.array_types import Words
 from sudare.consortium.tasks.sum_participant import Attempt
-from sudare.consortium.tasks.sum_script_runner import Checkpoint, IterationStart, Words
+from sudare.consortium.tasks.sum_script_runner import Checkpoint, IterationStart
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.joint.private_dictionary_script import PrivateDictionaryWalk

@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection
 import numpy as np
 import pytest
 
+from sudare.array_types import Words
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.tasks.sum_participant import SUM
-from sudare.consortium.tasks.sum_script_runner import SumGroup, SumRunner, Words
+from sudare.consortium.tasks.sum_script_runner import SumGroup, SumRunner
 from sudare.joint.sum_script import Finished
 from sudare.sums.blame import Transcript, contradictions
 from sudare.sums.messages import Heard, Message
