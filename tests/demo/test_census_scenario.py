@@ -42,7 +42,7 @@ def test_three_promises_stand_together(played):
 
 def test_the_card_counts_answers_and_not_bytes(played):
     _, scene = played
-    assert scene.parts[1].blocks[0].what.startswith("RecordPerturbation: 100,000 numbers (age); 100,000 numbers")
+    assert scene.parts[1].blocks[0].what.startswith("RecordPerturbation: 100,000 numbers (“age”); 100,000 numbers")
 
 
 def test_it_is_part_of_the_demo():

@@ -27,6 +27,12 @@ def standard_model(calibration):
     return MemberModel(DiagonalGaussian(), patterns, np.ones(1), ("x0",)).calibrated(calibration)
 
 
+@pytest.mark.parametrize("given", [PatternDictionary(), standard_model(np.linspace(-2, 2, 200)[:, np.newaxis]), None])
+def test_only_fitted_dictionaries_can_be_compared(given):
+    with pytest.raises(InvalidParameter, match="two fitted dictionaries"):
+        pattern_changes(given, given)
+
+
 # The alarm
 
 

@@ -36,7 +36,7 @@ from sudare.privacy import ledger as ledger_room
 from sudare.privacy import release as room
 from sudare.privacy.accounting import pure_cost
 from sudare.privacy.noise import SeededNoise, SystemNoise
-from sudare.privacy.release import audited, is_loaded, pass_again, pass_through, read
+from sudare.privacy.release import audited, enter_shown, is_loaded, pass_again, pass_through, read
 from sudare.privacy.release_content import Beside, Content, sealed
 from sudare.privacy.release_file import LARGEST_FILE_BYTES, fingerprint, parsed
 from sudare.statistics import PrivateHistogram, PrivateMean, PrivateStandardScaler
@@ -95,6 +95,32 @@ def charges(account) -> int:
 
 
 # Going in
+
+
+def shown(account, value=1.0):
+    """A charged passage, and what a training that cannot be released has shown for it."""
+    content = Content({"rows": 3}, {"means": np.array([value])}, {"means": None})
+    return pass_through(account, None, Guarantee(1.0), pure_cost(1.0), "a training"), content
+
+
+def test_what_a_training_has_shown_is_the_result_of_its_charge(account):
+    passage, content = shown(account)
+    seal = enter_shown("Training", content, passage, account)
+    assert seal == sealed(content, passage.guarantee, passage.receipt, None)
+    entered = account.ledger.result_of(passage.receipt)
+    assert (entered.learner, entered.content, entered.seal) == ("Training", content.digest(), seal)
+    # Of one charge there is one result.
+    with pytest.raises(NotCharged):
+        enter_shown("Training", shown(account, 2.0)[1], passage, account)
+    with pytest.raises(NotReleasable, match="can be released"):
+        enter_shown("PrivateMean", content, passage, account)
+
+
+def test_without_an_account_what_was_shown_is_sealed_and_not_entered(account):
+    passage, content = shown(None)
+    before = len(account.entries())
+    assert enter_shown("Training", content, passage, None) == sealed(content, passage.guarantee, None, None)
+    assert len(account.entries()) == before
 
 
 def test_without_an_account_nothing_is_charged():

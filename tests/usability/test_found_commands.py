@@ -108,7 +108,7 @@ def test_a_cross_table_tells_that_nobody_checked_the_signature(desk: Path) -> No
 
 def test_a_card_counts_rows_and_not_the_bytes_they_are_packed_in(desk: Path) -> None:
     assert perturbed("--budget", 20, "-o", "people.sudare").exit_code == 0
-    assert "300 numbers (age); 300 numbers (ill)" in invoked("inspect", "people.sudare").stdout
+    assert "300 numbers (“age”); 300 numbers (“ill”)" in invoked("inspect", "people.sudare").stdout
 
 
 def test_a_first_ledger_is_explained(desk: Path) -> None:

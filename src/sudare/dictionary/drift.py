@@ -129,8 +129,14 @@ def pattern_changes(
     """Patterns of two dictionaries matched one to one; a pair that is farther apart is an old and a new pattern.
 
     It is computed from the patterns alone, so it costs nothing and tells nothing more. Two nats are a shift by two deviations in one column.
+    Raise InvalidParameter unless both are fitted dictionaries of the same columns and family.
     """
     Numbers(0, open_low=True).check("same_within_nats", same_within_nats)
+    if not all(hasattr(given, "dictionary_") and hasattr(given, "columns_") for given in (earlier, later)):
+        raise InvalidParameter(
+            "Patterns of two fitted dictionaries can be compared, and something else was given.",
+            "Give the PatternDictionary that was fitted, not a member's model of it.",
+        )
     if (
         tuple(earlier.columns_) != tuple(later.columns_)
         or earlier.dictionary_.family.name != later.dictionary_.family.name

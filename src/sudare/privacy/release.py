@@ -131,7 +131,14 @@ def enter_result(model: Any) -> None:
 
 
 def enter_shown(name: str, content: Content, passage: Passage, account: Account | None) -> str:
-    """The seal of what a training that is never released has shown; a charged one is entered, so that what begins from it later can be told from anything else."""
+    """Returns the seal of what a training that is never released has shown; a charged one is entered, so that what begins from it later can be told from anything else.
+
+    Raise NotReleasable for the name of a learner whose results may leave: its own fit enters them.
+    """
+    if name in LEARNERS:
+        raise NotReleasable(
+            f"'{name}' is the name of a learner that can be released.", "Name your own class otherwise."
+        )
     seal = sealed(content, passage.guarantee, passage.receipt, None)
     if account is not None and passage.receipt is not None:
         account.ledger._enter_result(passage.receipt, passage.guarantee, Result(name, content.digest(), seal))

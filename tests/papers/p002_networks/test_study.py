@@ -12,6 +12,7 @@ from sudare.papers.p002_networks import (
     canaries,
     census,
     corrected_results,
+    diffprivlib_results,
     figure5,
     record_level,
     theorem_4_audit,
@@ -187,6 +188,11 @@ def test_a_run_has_every_section(monkeypatch, quick):
     monkeypatch.setattr(figure5, "measured", lambda tell, repeats, setting: noted(figure_lines(setting), 2))
     monkeypatch.setattr(corrected_results, "measured", lambda tell, repeats, lines: noted(corrected_lines(lines), 2))
     monkeypatch.setattr(record_level, "measured", lambda tell, repeats, epsilons: noted(record_lines(epsilons), 2))
+    monkeypatch.setattr(
+        diffprivlib_results,
+        "measured",
+        lambda tell, repeats, epsilons: noted([(diffprivlib_results.OURS, epsilon) for epsilon in epsilons], 2),
+    )
     monkeypatch.setattr(canaries, "measured", lambda tell: [audit_of(0.5)])
     monkeypatch.setattr(theorem_4_audit, "measured", lambda tell: audit_of(1.5))
     settings = StudySettings(2, quick)
@@ -197,8 +203,8 @@ def test_a_run_has_every_section(monkeypatch, quick):
         "Adult at one ε for records",
     ]
     assert all(("Quick run" in figure.differs) == quick for figure in result.figures)
-    assert len(result.tables) == 5
-    assert [("Quick run" in table.says) for table in result.tables] == [*[quick] * 3, False, False]
+    assert len(result.tables) == 6
+    assert [("Quick run" in table.says) for table in result.tables] == [*[quick] * 4, False, False]
     for table in result.tables:
         assert "replace-one" in table.says.lower() or "add/remove" in table.says.lower()
         assert all(len(row) == len(table.columns) for row in table.rows)

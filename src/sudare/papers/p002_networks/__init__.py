@@ -19,7 +19,7 @@ NEVER_SHORT: Final = ("Canaries in noisy descent", "Theorem 4, measured")
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """All sections. `settings.repeats` is the number of folds (of ten) in figure 5, and of seeds at the record level."""
     require_jax()
-    found = StudyResult.joined(part(tell, settings) for part in (figure_5_part, record_level_part, audits_part))
+    found = StudyResult.joined(part(tell, settings) for part in _SECTIONS)
     return found.marked_quick(QUICK_HOW, NEVER_SHORT) if settings.quick else found
 
 
@@ -57,6 +57,15 @@ def record_level_part(tell: Tell, settings: StudySettings) -> StudyResult:
     return StudyResult([record_level.table(records, epsilons)], [record_level.drawn(records, epsilons)])
 
 
+def diffprivlib_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """The product beside diffprivlib at one pure ε."""
+    from sudare.papers.p002_networks import diffprivlib_results, record_level
+
+    epsilons = record_level.QUICK_EPSILONS if settings.quick else record_level.EPSILONS
+    found = diffprivlib_results.measured(tell, settings.repeats, epsilons)
+    return StudyResult([diffprivlib_results.table(found, epsilons)], [])
+
+
 def audits_part(tell: Tell, settings: StudySettings) -> StudyResult:
     """Canaries, and Theorem 4 measured."""
     from sudare.papers.p002_networks import canaries, theorem_4_audit
@@ -66,11 +75,14 @@ def audits_part(tell: Tell, settings: StudySettings) -> StudyResult:
     )
 
 
+_SECTIONS: Final = (figure_5_part, record_level_part, diffprivlib_part, audits_part)
+
 # Parts that `benchmarks.rerun_study_part` computes again; "corrected" is within "figure_5".
 PARTS: Final[Mapping[str, Callable[[Tell, StudySettings], StudyResult]]] = {
     "figure_5": figure_5_part,
     "corrected": corrected_part,
     "record_level": record_level_part,
+    "diffprivlib": diffprivlib_part,
     "audits": audits_part,
 }
 
