@@ -247,6 +247,9 @@ def test_releases_have_decision_and_base_rates_and_older_ones_come_back(tmp_path
     loaded = Release.load(tmp_path / "model.sudare", [key.public_key()]).model()
     assert np.array_equal(loaded.base_rates_, fitted.base_rates_)
     assert np.array_equal(loaded.predict(table), fitted.predict(table))
+    # A decision that there was before it could be chosen is not named: members of earlier builds release the same.
+    likeliest = PrivateLogisticRegression(3.0, schema=schema, account=account).fit(table)
+    assert "decision" not in likeliest.release_content().parameters
     content, digest = fitted.release_content(), schema.digest
     parameters = {name: value for name, value in content.parameters.items() if name != "decision"}
     tensors, grids = ({"parameters": each["parameters"]} for each in (content.tensors, content.grids))

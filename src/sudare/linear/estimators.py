@@ -201,7 +201,9 @@ class PrivateLogisticRegression(LogisticProbabilities, PrivateLinearClassifier):
         return np.asarray(rates)
 
     def _more_extra(self) -> dict[str, Any]:
-        return {"decision": self.decision} if self.later_parameters else {}
+        # Named only where it is another than before there was one: what members of different builds release together is the same.
+        is_told = self.later_parameters and self.decision != DECISIONS[0]
+        return {"decision": self.decision} if is_told else {}
 
     def _more_tensors(self) -> dict[str, tuple[Floats, float]]:
         rates = getattr(self, "base_rates_", None)
