@@ -12,6 +12,7 @@ import pytest
 from sudare.perturbation import record_perturbation as record_release
 from sudare.perturbation import release_format as released
 from sudare.privacy import Ledger
+from sudare.schema import Category, Schema
 from tests.cli.conftest import SCHEMA, Sudare
 
 SCHEMA_WITH_TOWN = f"""{SCHEMA}
@@ -326,3 +327,20 @@ def test_several_releases_of_one_column_are_taken_together(town: Path, sudare: S
     refused = sudare("reconstruct", *files, "--parquet", "rows.parquet")
     assert refused.exit_code == 10
     assert "--parquet writes the rows of one release, and 2 were given." in refused.stderr
+
+
+def test_a_release_that_does_not_go_with_others_is_named(town: Path, sudare: Sudare) -> None:
+    """It lacks the column, or the column is a number in one release and a category in another."""
+    table = pd.DataFrame({"age": ["young", "old"] * 10})
+    table.to_csv("ages.csv", index=False)
+    Schema({"age": Category(("old", "young"))}).save("ages.toml")
+    assert sudare(*BASE, "--epsilon", 4, *PAY).exit_code == 0
+    ages = ("perturb", "ages.csv", "--schema", "ages.toml", "--epsilon", 1)
+    assert sudare(*ages, *PAY[:-1], "ages.sudare").exit_code == 0
+    lacking = sudare("reconstruct", "people.sudare", "ages.sudare", "--column", "town")
+    assert lacking.exit_code == 12
+    assert "ages.sudare: The table lacks 'town'" in lacking.stderr
+    for files in (("people.sudare", "ages.sudare"), ("ages.sudare", "people.sudare")):
+        other = sudare("reconstruct", *files, "--column", "age")
+        assert other.exit_code == 10
+        assert "a number in one and a category in another" in other.stderr

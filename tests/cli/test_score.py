@@ -304,6 +304,25 @@ def test_a_damaged_document_is_refused(detector: MemberModel, damage: str) -> No
         member_model(DAMAGE[damage](document), SENSORS)
 
 
+@pytest.mark.parametrize(
+    ("family", "name", "number"),
+    [
+        ("poisson", "rates", 1e300),
+        ("gamma", "shapes", 1e-300),
+        ("gamma", "rates", 1e308),
+        ("categorical", "probabilities", 0.9),
+    ],
+)
+def test_numbers_that_no_training_gives_are_refused(family: str, name: str, number: float) -> None:
+    """Of some the threshold would be no number, and no record above it."""
+    model, schema, _ = trained(family)
+    document = json.loads(json.dumps(described(model, own_pattern=False)))
+    member_model(document, schema)
+    document["patterns"][name][1][0] = number
+    with pytest.raises(DataError, match=r"no training gives|not shares of one whole"):
+        member_model(document, schema)
+
+
 def test_a_dictionary_of_another_schema_is_refused(detector: MemberModel) -> None:
     fewer = Schema({"flow": Number(0.0, 1.0)})
     with pytest.raises(DataError, match="does not fit the schema"):

@@ -228,7 +228,7 @@ def test_a_refit_is_paid_for_only_where_the_earlier_dictionary_was(tmp_path, cha
 
 @pytest.mark.usefixtures("nothing_learnt_at_home")
 def test_a_private_refit_begins_from_what_was_charged_and_from_nothing_put_in_its_place(tmp_path, changed_truths):
-    """Exact patterns in a charged dictionary, and its guarantee, receipt and seal in an exact one."""
+    """Exact patterns in a charged dictionary; its guarantee, receipt and seal in an exact one, and what it says of its content."""
     truth, _ = changed_truths
     tables = truth.records(np.random.default_rng(0), 60)
     account = Ledger(tmp_path / "ledger.db").account("plants", epsilon=9.0, delta=1e-5)
@@ -253,6 +253,12 @@ def test_a_private_refit_begins_from_what_was_charged_and_from_nothing_put_in_it
     exact.seal_ = sealed(exact._content(), exact.guarantee_, exact.receipt_, None)
     with pytest.raises(InvalidParameter, match="has no charge for this dictionary"):
         exact.refitted(tables)
+    exact.seal_, exact._content = model.seal_, model._content
+    unfitted = PatternDictionary(3, epsilon=1.0, account=account, private_iterations=1, **terms)
+    unfitted._content = exact._content
+    for earlier in (lambda: exact.refitted(tables), lambda: unfitted.fit(tables)):
+        with pytest.raises(InvalidParameter, match="_content was replaced"):
+            earlier()
     assert [entry.kind for entry in account.entries()] == ["open", *["charge", "result"] * 4]
     assert model.refitted(tables).guarantee_.valid
 

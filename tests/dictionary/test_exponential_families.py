@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson, gamma_shapes
-from sudare.dictionary.exponential_families import Frame, Overall
+from sudare.dictionary.exponential_families import Frame, Overall, Patterns
 from sudare.dictionary.gaussian_families import (
     DiagonalGaussian,
     SparseGaussian,
@@ -146,6 +146,17 @@ def test_natural_units_change_the_density_by_the_scales_alone(family, seed):
     np.testing.assert_allclose(
         natural, family.log_densities(Z, patterns) - np.log(frame.scale).sum(), rtol=1e-8, atol=1e-8
     )
+
+
+def test_quantiles_of_large_rates_are_those_of_the_law():
+    """On both sides of the rate from which on they are expanded, and finite at the very edge; 10¹⁰ is as good as normal."""
+    uniforms = np.append(np.linspace(1e-6, 1 - 1e-6, 40), 0.0)[:, np.newaxis]
+    for rate in (1e6, 1.000001e6, 3e6):
+        drawn = Poisson().draws(Patterns({"rates": np.array([[rate]])}), 0, uniforms)
+        assert np.isfinite(drawn).all()
+        np.testing.assert_allclose(drawn[:-1], stats.poisson.ppf(uniforms[:-1], rate), atol=1)
+    drawn = Poisson().draws(Patterns({"rates": np.array([[1e10]])}), 0, uniforms[:-1])
+    np.testing.assert_allclose((drawn - 1e10) / 1e5, stats.norm.ppf(uniforms[:-1]), atol=1e-4)
 
 
 @families

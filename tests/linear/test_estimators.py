@@ -541,6 +541,20 @@ def test_malformed_releases_are_refused(account, change):
         PrivateLogisticRegression.check_content(short, None)
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_coefficients_beyond_all_numbers_are_refused(account, sign):
+    """A forged parameter that is finite, and no longer in the target's unit."""
+    X, y = _separable(50)
+    content = PrivateRidge(2.0, target_bounds=(-100, 100), account=account).fit(X, y).release_content()
+    PrivateRidge.check_content(content, None)
+    for place in (0, -1):
+        forged = content.tensors["parameters"].copy()
+        forged[place] = sign * 2.0**1022
+        wrong = Content(content.parameters, {**content.tensors, "parameters": forged}, content.grids)
+        with pytest.raises(ReleaseMalformed, match="larger than any number"):
+            PrivateRidge.check_content(wrong, None)
+
+
 def test_price_takes_nothing(account):
     X, y = _separable()
     for lean in (

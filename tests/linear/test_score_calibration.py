@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
+from sudare.errors import InvalidParameter
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mechanism import Facts
@@ -234,3 +235,11 @@ def test_an_objective_in_which_noise_is_small_keeps_its_own_probabilities():
     assert not needs_calibration("objective", numbers, 1.0, 0.0)
     assert needs_calibration("objective", replace(numbers, rows=7199), 1.0, 0.0)
     assert needs_calibration("objective", replace(numbers, rows=10**6, entry_bounds=(1.0,) * 10), 1.0, 0.0)
+
+
+@pytest.mark.parametrize("method", ["output", "descent", "mean", "statistics"])
+def test_a_delta_that_hides_a_part_of_epsilon_is_refused_in_these_words(method):
+    generator = np.random.default_rng(0)
+    X, y = generator.uniform(-0.7, 0.7, (200, 2)), generator.integers(0, 3, 200)
+    with pytest.raises(InvalidParameter, match="delta is so large beside epsilon"):
+        PrivateLogisticRegression(0.001, 0.01, classes=[0, 1, 2], method=method, norm_bound=1.0).fit(X, y)

@@ -135,6 +135,39 @@ def test_categories_of_several_releases(method: Any) -> None:
     assert np.sqrt(np.mean(np.square(together))) == pytest.approx(np.sqrt(np.mean(np.square(said))), rel=0.5)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_small_release_with_little_noise_does_not_outweigh_a_large_one(method: Any) -> None:
+    """Twenty records miss proportions by far more than their noise: of both releases the errors are those of the large one, and as they are said to be."""
+    perturbations = [RetainReplace(LEVELS, epsilon=16.0), RetainReplace(LEVELS, epsilon=0.5)]
+    together, alone, said = [], [], []
+    for seed in range(12):
+        generator = np.random.default_rng(seed)
+        records = [generator.choice(LEVELS, size, p=TRUTH) for size in (20, 50_000)]
+        columns = [
+            each.perturb(rows, random_state=seed + 50 * n)
+            for n, (each, rows) in enumerate(zip(perturbations, records, strict=True))
+        ]
+        found = CategoricalReconstruction(perturbations, method).fit(columns)
+        together.append(found.probabilities_ - TRUTH)
+        said.append(found.standard_errors_)
+        alone.append(CategoricalReconstruction(perturbations[1], method).fit(columns[1]).probabilities_ - TRUTH)
+    assert np.mean(np.square(together)) < 1.2 * np.mean(np.square(alone))
+    assert np.mean(np.square(together)) < 2 * np.mean(np.square(said))
+
+
+def test_releases_have_enough_records_together() -> None:
+    first, second = SquareWave(BOUNDS, epsilon=3.0), LaplacePerturbation(BOUNDS, epsilon=6.0)
+    records = two_peaks(300, 0)
+    columns = [first.perturb(records, random_state=0), second.perturb(records[:1], random_state=0)]
+    found = Reconstruction([first, second], "smooth").fit(columns).distribution_
+    assert found.records == 301
+    assert found.mean() == pytest.approx(records.mean(), abs=0.5)
+    with pytest.raises(DataError, match="from 8 records"):
+        Reconstruction([first, first]).fit([columns[0][:4], columns[0][4:8]])
+    with pytest.raises(DataError, match="no perturbed values"):
+        Reconstruction([first, second]).fit([columns[0], []])
+
+
 def test_the_likelihood_of_several_releases_is_certified() -> None:
     records = np.repeat(LEVELS, np.rint(TRUTH * 500).astype(int))
     perturbations = [UnaryEncoding(LEVELS, epsilon=2.0), RetainReplace(LEVELS, epsilon=2.0)]

@@ -12,7 +12,7 @@ from sudare.cli.command_output import AsJson, answer, progress, reported
 from sudare.cli.inspect import read_release, signature_lines
 from sudare.cli.options import TrustedKeys
 from sudare.cli.plot_files import check_picture, draw
-from sudare.errors import InvalidParameter, NotReleasable
+from sudare.errors import InvalidParameter, NotReleasable, SudareError
 
 if TYPE_CHECKING:
     from sudare.perturbation import PerturbedTable
@@ -83,7 +83,8 @@ def reconstruct(
     if column is not None:
         with progress(as_json) as tell:
             tell(f"reconstructing {column}")
-            values, lines, panel = _distribution(tables, column, method, bins)
+            perturbations = _perturbations(files, tables, column)
+            values, lines, panel = _distribution(tables, column, perturbations, method, bins)
         if plot is not None:
             draw(panel, file=plot)
     if parquet is not None:
@@ -123,13 +124,32 @@ def perturbed_table(file: Path, trusted: list[Path] | None) -> tuple[PerturbedTa
     return table, signature
 
 
+def _perturbations(files: Sequence[Path], tables: Sequence[PerturbedTable], column: str) -> list[Any]:
+    """What the column went through in each release. Raise an error that names the file where there are several, or unless all have numbers or all categories."""
+    from sudare.perturbation.categorical import CategoryPerturbation
+
+    found = []
+    for file, table in zip(files, tables, strict=True):
+        try:
+            found.append(table.perturbation(column))
+        except SudareError as error:
+            if len(files) == 1:
+                raise
+            raise type(error)(f"{file.name}: {error.problem}", error.remedy) from None
+    if len({isinstance(perturbation, CategoryPerturbation) for perturbation in found}) > 1:
+        raise InvalidParameter(
+            "The releases do not declare the column alike: it is a number in one and a category in another.",
+            "Reconstruct each on its own, and compare.",
+        )
+    return found
+
+
 def _distribution(
-    tables: Sequence[PerturbedTable], column: str, method: str | None, bins: int | None
+    tables: Sequence[PerturbedTable], column: str, perturbations: Sequence[Any], method: str | None, bins: int | None
 ) -> tuple[dict[str, Any], list[str], Any]:
     """Plain values, lines to print, and a panel to draw."""
     from sudare.perturbation.categorical import CategoryPerturbation
 
-    perturbations = [table.perturbation(column) for table in tables]
     if isinstance(perturbations[0], CategoryPerturbation):
         return _of_categories(tables, column, perturbations, method)
     return _of_numbers(tables, column, perturbations, method, bins)

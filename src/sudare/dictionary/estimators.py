@@ -35,6 +35,7 @@ from sudare.frames.person_rows import kept_persons
 from sudare.frames.sources import steadied
 from sudare.parameter_checks import Numbers
 from sudare.privacy.declared_columns import promise
+from sudare.privacy.fit_guards import check_methods
 from sudare.privacy.guarantee import DEFAULT_DELTA, Guarantee, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account, Result
 from sudare.privacy.ledger_chain import Receipt
@@ -157,6 +158,7 @@ class PatternDictionary(BaseEstimator):
         """Raise InvalidParameter where a promise would rest on patterns for which none holds, or a charge on some that nobody paid for."""
         if self.epsilon is None:
             return
+        check_methods(self)
         if self.guarantee_.notion == "none" or (self.account is not None and not self.guarantee_.valid):
             raise InvalidParameter(
                 "A dictionary without a valid guarantee cannot begin a private training: its patterns would be shown.",
@@ -185,6 +187,7 @@ class PatternDictionary(BaseEstimator):
         self.receipt_: Receipt | None = None
         X = [steadied(table, self.schema) for table in checked_members(X)]
         if self.epsilon is not None:
+            check_methods(self)
             secret = row_secret(self.random_state)
             X = [kept_persons(table, self.schema, secret).source for table in X]
         layout, members = opened_members(X, self.schema, self.bounds, FAMILIES[self.family], self.cluster)

@@ -33,6 +33,8 @@ _ARRAYS: Final[Mapping[str, Mapping[str, bool]]] = {
     "categorical": {"probabilities": True},
 }
 _ROUNDING: Final = 1e-6
+# Scores of larger numbers, or of such near 0, would not be numbers, and no record above their threshold.
+_LARGEST: Final = 1e100
 LARGEST_FILE_BYTES: Final = 1 << 26
 
 
@@ -80,9 +82,16 @@ def _patterns(values: object, family: str, layout: Layout, count: int | None = N
         found = _numbers(fields.get(name), (count, *shape), name)
         if above_zero and not (found > 0).all():
             raise _unusable(f"`{name}` are not all above 0")
+        sizes = np.abs(found)
+        if (sizes > _LARGEST).any() or (above_zero and (found < 1 / _LARGEST).any()):
+            raise _unusable(f"`{name}` holds numbers that no training gives")
         if has_matrices and attempt(partial(np.linalg.cholesky, found)) is None:
             raise _unusable(f"`{name}` are not positive definite")
         arrays[name], count = found, len(found)
+    if family == "categorical":
+        starts = np.cumsum([0, *levels_of(layout)[:-1]])
+        if (np.abs(np.add.reduceat(arrays["probabilities"], starts, axis=1) - 1) > _ROUNDING).any():
+            raise _unusable("its probabilities are not shares of one whole")
     return Patterns(arrays)
 
 

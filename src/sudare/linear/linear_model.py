@@ -514,12 +514,16 @@ class PrivateLinearModel(PrivateEstimator):
         return {}
 
     def check_numbers(self, content: Content) -> None:
-        """Raise ReleaseMalformed unless there is one parameter for every column and output; it may be any number."""
+        """Raise ReleaseMalformed unless there is one parameter for every column and output, of any size that coefficients can have."""
         layout = self._layout(self.declared_)
         rules = {"parameters": TensorRule(self._outputs() * layout.width, np.float64)}
         check_shapes(content, rules | self._more_rules(content))
         if content.parameters["norm_bound"] != layout.norm_bound:
             raise unfit("its norm bound is not that of its columns")
+        with np.errstate(over="ignore"):
+            self._set_parameters(content.tensors["parameters"].reshape(self._outputs(), -1))
+        if not (np.isfinite(self.coef_).all() and np.isfinite(self.intercept_).all()):
+            raise unfit("its coefficients are larger than any number")
 
     def _more_rules(self, content: Content) -> dict[str, TensorRule]:
         """What released numbers beside the parameters must be."""

@@ -95,6 +95,11 @@ def split(epsilon: float, delta: float, rows: float, recipe: Recipe, is_gaussian
     shares = _shares(recipe, rows * mu, 2)
     left = (1 - sum(map(exact, shares))) * Fraction(mu) ** 2
     learning = gaussian_epsilon(math.sqrt(left), rounded_down(exact(delta) * (1 - TOTAL_VARIATION_SHARE)))
+    if learning <= 0:
+        raise InvalidParameter(
+            "delta is so large beside epsilon that a part of epsilon could not be named.",
+            "Use a smaller delta, such as 1e-6.",
+        )
     while Fraction(gaussian_mu_within(learning, delta)) ** 2 > left:
         learning *= 1 - 2.0**-40
     return Split(level, learning, delta, others, delta, shares, others)

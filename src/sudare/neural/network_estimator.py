@@ -293,7 +293,9 @@ class NetworkEstimator(PrivateEstimator):
         self.exact_noise_, self.grid_ = parameters["exact_noise"], content.grid("parameters")
         self.record_epsilon_, self.record_delta_ = parameters["epsilon"], parameters["delta"]
         promised = _epsilon_of_one_parameter(parameters)
-        self.parameter_guarantee_ = None if promised is None else Guarantee(promised, notion="parameter")
+        self.parameter_guarantee_ = (
+            None if promised is None else Guarantee(promised, neighbours=self.neighbours, notion="parameter")
+        )
         self.parameters_ = content.tensors["parameters"]
 
 

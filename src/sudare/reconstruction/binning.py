@@ -108,7 +108,10 @@ def bin_edges(perturbation: NumberPerturbation, cells: int) -> Floats:
 
 def counted(perturbation: NumberPerturbation, y: ArrayLike, cells: int) -> Counts:
     """Perturbed values in bins."""
-    values = checked_values(perturbation, y)
+    return _in_bins(perturbation, checked_values(perturbation, y), cells)
+
+
+def _in_bins(perturbation: NumberPerturbation, values: Floats, cells: int) -> Counts:
     edges = bin_edges(perturbation, cells)
     inside = edges[1:-1]
     return Counts(edges, np.bincount(np.searchsorted(inside, values), minlength=len(edges) - 1).astype(np.float64))
@@ -119,24 +122,37 @@ def pooled(
 ) -> tuple[PooledPerturbations, Counts]:
     """Several releases of one column as one perturbation, and their perturbed values in bins.
 
-    Raise InvalidParameter where they do not declare the column alike.
+    Raise InvalidParameter where they do not declare the column alike, DataError where one has no values or all together too few.
     """
     check_alike(perturbations)
     cells = max(cell_count(each) for each in perturbations)
-    every = [counted(each, column, cells) for each, column in zip(perturbations, columns, strict=True)]
+    values = list(map(checked_numbers, columns))
+    if not all(map(len, values)):
+        raise DataError("There are no perturbed values.", "Give at least one.")
+    _check_enough(sum(map(len, values)))
+    every = [_in_bins(each, _possible(each, column), cells) for each, column in zip(perturbations, values, strict=True)]
     counts = Counts(np.concatenate([one.edges for one in every]), np.concatenate([one.counts for one in every]))
     shares = [one.records / counts.records for one in every]
     return PooledPerturbations(perturbations, shares, [len(one.edges) for one in every]), counts
 
 
 def checked_values(perturbation: NumberPerturbation, y: ArrayLike) -> Floats:
-    """Perturbed values, if this perturbation can have drawn them."""
+    """Perturbed values, if they are enough and this perturbation can have drawn them."""
     values = checked_numbers(y)
-    if len(values) < LEAST_RECORDS:
+    _check_enough(len(values))
+    return _possible(perturbation, values)
+
+
+def _check_enough(records: int) -> None:
+    if records < LEAST_RECORDS:
         raise DataError(
-            f"A distribution cannot be reconstructed from {whole(len(values))} records.",
+            f"A distribution cannot be reconstructed from {whole(records)} records.",
             f"Give {LEAST_RECORDS} or more; a useful answer takes hundreds.",
         )
+
+
+def _possible(perturbation: NumberPerturbation, values: Floats) -> Floats:
+    """The values. Raise DataError where one lies outside of all possible outputs."""
     low, high = perturbation.output_bounds
     slack = perturbation.grid / 2
     if not (np.min(values) >= low - slack and np.max(values) <= high + slack):

@@ -46,7 +46,8 @@ class CategoricalReconstruction(BaseEstimator):
     Attributes
     ----------
     values_, probabilities_ : categories and their proportions among the records, which add up to one.
-    unbiased_, standard_errors_ : unbiased proportions, some perhaps negative, and what the perturbation does to each.
+    unbiased_, standard_errors_ : unbiased proportions, some perhaps negative, and what the perturbation does to each; of several releases also what the
+        choice of records does to those that have fewer of them than the largest.
     gap_ : by how much the log-likelihood may be below the largest; NaN for other methods.
     n_records_ : how many values were given, of all releases together.
     """
@@ -72,7 +73,7 @@ class CategoricalReconstruction(BaseEstimator):
             )
         self.n_records_ = sum(one.records for one in every)
         scores = [mean_scores(one.counts, tick_scores(one.perturbation, one.ticks)) for one in every]
-        self.unbiased_, self.standard_errors_ = weighted_by_precision(scores)
+        self.unbiased_, self.standard_errors_ = weighted_by_precision(scores, [one.records for one in every])
         self.probabilities_, self.gap_ = proportions(
             self.method, self.unbiased_, self.standard_errors_, lambda: _likeliest(every)
         )
@@ -182,15 +183,20 @@ class StackedChannel:
         return np.asarray(sum(part.backward(piece) for part, piece in zip(self.parts, pieces, strict=True)))
 
 
-def weighted_by_precision(estimates: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    """Unbiased proportions from several releases and their standard errors: the mean of all, each by one over its mean squared error.
+def weighted_by_precision(estimates: Sequence[tuple[Floats, Floats]], records: Sequence[int]) -> tuple[Floats, Floats]:
+    """Unbiased proportions from several releases of so many records and their standard errors: the mean of all, each by one over its mean squared error.
 
-    One weight for all categories: they add up to one as before.
+    What is wanted are the proportions of the largest release. One of fewer records misses them even without noise, as much as a part drawn from its records would:
+    by a variance of p(1 − p)(1/n − 1/largest n), for the weights that of the most even proportions. One weight for all categories: they add up to one as before.
     """
-    weights = np.array([1 / float(np.mean(errors**2)) for _, errors in estimates])
+    unbiased, squares = np.array([mean for mean, _ in estimates]), np.array([errors**2 for _, errors in estimates])
+    fewer = 1 / np.array(records, dtype=np.float64) - 1 / max(records)
+    even = 1 / unbiased.shape[1]
+    weights = 1 / (squares.mean(axis=1) + fewer * even * (1 - even))
     weights /= weights.sum()
-    mean = weights @ np.array([unbiased for unbiased, _ in estimates])
-    return mean, np.sqrt(weights**2 @ np.array([errors**2 for _, errors in estimates]))
+    mean = weights @ unbiased
+    likely = projected_on_simplex(mean)
+    return mean, np.sqrt(weights**2 @ (squares + np.outer(fewer, likely * (1 - likely))))
 
 
 def answers_of(perturbation: CategoryPerturbation, y: Any) -> Ticks:

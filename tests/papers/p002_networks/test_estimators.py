@@ -24,6 +24,7 @@ SCHEMA = Schema({"age": Number(0, 100, bins=(25, 50, 75)), "smoker": Category(("
     [
         (AnonymizingFirstClassifier, {"synthetic_rows": 500}),
         (LearningFirstClassifier, {}),
+        (LearningFirstClassifier, {"neighbours": "add-remove", "expected_rows": 200}),
         (AnonymizedLearningClassifier, {}),
     ],
 )
@@ -32,7 +33,8 @@ def test_a_release_tells_what_was_promised_to_whom(estimator, options, tmp_path)
     generator = np.random.default_rng(2)
     people = pd.DataFrame({"age": generator.uniform(0, 100, 200), "smoker": generator.choice(["no", "yes"], 200)})
     people["ill"] = (people["age"] > 50).astype(int)
-    account = Ledger(tmp_path / "ledger.db").account("people", epsilon=100.0)
+    relation = options.get("neighbours", "replace-one")
+    account = Ledger(tmp_path / "ledger.db").account("people", epsilon=100.0, neighbours=relation)
     model = estimator((4,), epsilon=1.0, delta=0.0, schema=SCHEMA, account=account, epochs=1, **options)
     of_parameters = estimator is not AnonymizingFirstClassifier
     promised = 38.0 if of_parameters else 1.0
