@@ -18,7 +18,7 @@ from benchmarks.additive_boosting import scores
 from sudare.joint import consortium_model
 from sudare.linear import PrivateAdditiveClassifier
 from sudare.neural import PrivateMLPClassifier
-from sudare.papers.adult import ADULT_SCHEMA, with_known_columns
+from sudare.papers.adult_schema import ADULT_SCHEMA, with_known_columns
 from sudare.papers.datasets import data
 
 RESULTS: Final = Path(__file__).with_name("joint_models.json")

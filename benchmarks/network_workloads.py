@@ -22,7 +22,7 @@ Singles = NDArray[np.float32]
 class StepInputs:
     """What a step on one batch needs, on the device."""
 
-    state: network.State
+    state: network.DescentState
     x: jax.Array
     targets: jax.Array
     kept: jax.Array
@@ -83,7 +83,7 @@ def convolution_parameters(side: int, channels: int, width: int, classes: int = 
 class ImageInputs:
     """What a step on one batch of images needs, on the device, and the functions that private and ordinary steps call."""
 
-    state: network.State
+    state: network.DescentState
     images: jax.Array
     targets: jax.Array
     kept: jax.Array
@@ -123,18 +123,18 @@ def image_inputs(batch: int, side: int, channels: int, width: int) -> ImageInput
     )
 
 
-def private_image_step(given: ImageInputs, noise: NDArray[np.int64]) -> network.State:
+def private_image_step(given: ImageInputs, noise: NDArray[np.int64]) -> network.DescentState:
     """A whole private step on one physical batch."""
     blocks = given.blocks(given.state.parameters, [], given.images, given.targets)
     with jax.enable_x64(True):
         return network.sampled_step(given.state, None, blocks, given.kept, noise, given.settings)
 
 
-def ordinary_image_step(given: ImageInputs) -> Callable[[], network.State]:
+def ordinary_image_step(given: ImageInputs) -> Callable[[], network.DescentState]:
     """The same step without clipping and noise, compiled."""
 
     @jax.jit
-    def step(state: network.State, images: jax.Array, targets: jax.Array) -> network.State:
+    def step(state: network.DescentState, images: jax.Array, targets: jax.Array) -> network.DescentState:
         def summed(trained: Any) -> jax.Array:
             return jnp.sum(jax.vmap(given.loss, (None, None, 0, 0))(trained, [], images, targets))
 

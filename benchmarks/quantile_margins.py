@@ -45,6 +45,11 @@ DRAWS: Final = 5
 NEEDED: Final = (1.0, 1.5, 2.0)
 RESULTS: Final = Path(__file__).with_name("quantile_margins.json")
 PAGE: Final = Path(__file__).resolve().parent.parent / "proofs" / "quantiles.md"
+# A median so many records away from the edge of a gap of half of the range, of so many records.
+RECORDS_TO_GAP: Final = (0, 3, 10, 30, 100)
+ROWS_BESIDE_GAP: Final = 3000
+GAP_RESULTS: Final = Path(__file__).with_name("quantile_gaps.json")
+GAP_BEGIN, GAP_END = "<!-- quantile gaps: written by the same command -->", "<!-- end of quantile gaps -->"
 BEGIN, END = "<!-- quantile margins: written by their command -->", "<!-- end of quantile margins -->"
 
 
@@ -79,13 +84,26 @@ def _shares_beyond(choices: Sequence[Choice], rate: float, cells: Sequence[int])
 
 def measured(quantiles: tuple[float, ...], neighbours: str, rows: int, shape: str) -> Floats:
     """How often intervals of all quantiles of one made-up column hold, and how wide they are."""
+    return measured_of(SHAPES[shape](np.random.default_rng(11), rows), quantiles, neighbours, DRAWS)
+
+
+def beside_a_gap(neighbours: str, records: int) -> Floats:
+    """The same of a median that lies so many records away from the edge of a gap, above which the other half of the values are."""
+    generator, below = np.random.default_rng(11), ROWS_BESIDE_GAP // 2 + records
+    places = np.repeat([0.2, 0.8], [below, ROWS_BESIDE_GAP - below])
+    return measured_of(places + 0.02 * generator.normal(size=ROWS_BESIDE_GAP), (0.5,), neighbours, 20 * DRAWS)
+
+
+def measured_of(column: Floats, quantiles: tuple[float, ...], neighbours: str, draws: int) -> Floats:
+    """How often intervals of all quantiles of a column hold, and how wide they are."""
+    rows = len(column)
     mechanism = JointQuantiles(quantiles, 1, 0.75, neighbours, 1, True, 0.95)  # type: ignore[arg-type]
     cells = Cells(Number(0, 1), GROUPS)
-    values = np.sort(np.clip(SHAPES[shape](np.random.default_rng(11), rows), 0, 1))
+    values = np.sort(np.clip(column, 0, 1))
     places = cells.of(values)
     exact = [int(places[math.ceil(quantile * rows) - 1]) for quantile in quantiles]
     counts = np.bincount(places, minlength=cells.count)
-    found: Floats = np.mean([coverage_and_width(mechanism, counts, exact, seed) for seed in range(DRAWS)], axis=0)
+    found: Floats = np.mean([coverage_and_width(mechanism, counts, exact, seed) for seed in range(draws)], axis=0)
     return found
 
 
@@ -105,9 +123,29 @@ def main() -> None:
         lines.append({**line, "all": float(np.mean(shares)), "least": min(shares)})
     text = markdown(lines)
     print(text)
-    RESULTS.write_text(json.dumps(lines, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}", "utf-8")
+    write(lines, text, RESULTS, BEGIN, END)
+    write_gaps()
+
+
+def write_gaps() -> None:
+    """Measure medians beside gaps, print, write."""
+    lines: list[dict[str, str | float]] = [
+        {
+            "records between median and gap": str(records),
+            **{name: float(beside_a_gap(name, records)[0]) for name in NEIGHBOURS},
+        }
+        for records in RECORDS_TO_GAP
+    ]
+    text = markdown(lines)
+    print(text)
+    write(lines, text, GAP_RESULTS, GAP_BEGIN, GAP_END)
+
+
+def write(lines: Sequence[Mapping[str, str | float]], text: str, results: Path, begin: str, end: str) -> None:
+    """Put lines into their file, and their table into the page between its marks."""
+    results.write_text(json.dumps(lines, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    before, _, rest = PAGE.read_text("utf-8").partition(begin)
+    PAGE.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}", "utf-8")
 
 
 def markdown(measured: Sequence[Mapping[str, str | float]]) -> str:

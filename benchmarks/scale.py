@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from benchmarks.page_parts import write_part
 from benchmarks.peers import ROOT
-from sudare.dictionary.distributed_noise import NoisePlan, Release
+from sudare.dictionary.distributed_noise import NoisePlan, NoisyTotal
 from sudare.joint import LearningTerms, MemberTable, ModelReading, consortium_model
 from sudare.joint.noise_shares import GaussianShares, PureShares
 from sudare.joint.sum_requests import GradientSum, MeanSum
@@ -96,7 +96,7 @@ def noise_costs() -> dict[str, float]:
     """Seconds for one share of 31 numbers, at ten thousand members."""
     source, nothing = SystemNoise(), np.zeros(WIDTH, dtype=np.int64)
     pure = PureShares(Fraction(2**27), 1.0, WIDTH, MEMBERS, MEMBERS // 3)
-    plan = NoisePlan(1.0, 1e-6, MEMBERS, MEMBERS // 3, (Release(WIDTH, 2.0, Fraction(1)),), ALL_ROWS)
+    plan = NoisePlan(1.0, 1e-6, MEMBERS, MEMBERS // 3, (NoisyTotal(WIDTH, 2.0, Fraction(1)),), ALL_ROWS)
     gaussian = GaussianShares(plan, plan.releases[0])
     return {
         PURE_SHARE: least_seconds(lambda: pure.noisy(nothing, source), 20),

@@ -159,6 +159,13 @@ def test_no_name_closes_the_marks_it_stands_in(language, begin, end, name):
     assert len(shown) == len(name) + 2
 
 
+@pytest.mark.parametrize("mark", ["ʺ", "״", "˝", "❠", "''", "’’", "´´", "'\""])
+def test_no_name_closes_its_marks_by_what_looks_like_them(mark):
+    shown = quoted(f"age{mark}. Nobody can be found in this file")
+    assert mark not in shown
+    assert shown.count("'") == 1
+
+
 def test_other_names_stand_as_they_are():
     assert quoted("patient's age") == "“patient's age”"
     assert quoted("患者の「年齢」", "ja") == "「患者の『年齢』」"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from benchmarks.panel.table_definition import generator_of
-from sudare.papers.adult import ADULT_SCHEMA
+from sudare.papers.adult_schema import ADULT_SCHEMA
 from sudare.papers.datasets import data
 from sudare.schema import Number
 

@@ -9,7 +9,7 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 
 from benchmarks.panel.table_definition import PanelTable
-from sudare.papers.adult import ADULT_SCHEMA, with_known_columns
+from sudare.papers.adult_schema import ADULT_SCHEMA, with_known_columns
 from sudare.papers.datasets import data
 from sudare.schema import Category, Label, Number, Schema
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.panel.reconstruction_cases import accuracy, cases
 from benchmarks.panel.tuning_and_judging import Half
-from sudare.reconstruction.estimators import each_method
+from sudare.reconstruction.number_reconstruction import each_method
 
 # Not every privacy with every number of records: that would take an hour of one processor.
 DESIGN: Final = ((300, "ε = 2"), (3_000, "ε = 1"), (3_000, "k = 2"), (100_000, "ε = 0.5"), (100_000, "k = 2"))

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.panel.reconstruction_cases import Case, accuracy, cases
-from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.held_out_average import PREFERENCES, held_out_weights
+from sudare.reconstruction.number_reconstruction import Reconstruction
 from sudare.reconstruction.reconstructed_distribution import Layout
 
 DESIGN: Final = ((300, "ε = 2"), (3_000, "ε = 1"), (30_000, "k = 2"))

@@ -27,6 +27,15 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _ROOT: Final = 0
 
 
+def is_in_utf8(path: str) -> bool:
+    """Whether a path was written in UTF-8: other bytes in it are halves of characters here, which no text that is kept or shown can have."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def read_text(path: Path, what: str, refusal: type[SudareError] = AgreementError) -> str:
     """The UTF-8 text of a small file; `what` names it in errors, which never quote it and are of the class `refusal`."""
     with _opened(path, what, refusal) as handle:

@@ -33,8 +33,14 @@ _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re
 _QUOTATION_MARKS: Final = {"en": ("“", "”"), "ja": ("「", "」")}
 # What looks like the mark that ends a quoted name, and what stands for it inside one.
 _INNER_MARKS: Final = str.maketrans(
-    {**dict.fromkeys('"＂“”„‟〝〞〟″‶ˮ❝❞', "'"), **dict.fromkeys("「｢﹁", "『"), **dict.fromkeys("」｣﹂", "』")}
+    {
+        **dict.fromkeys('"＂“”„‟〝〞〟″‶ˮ❝❞ʺ˝˶״‴⁗⹂❠🙶🙷🙸', "'"),
+        **dict.fromkeys("「｢﹁⌜⌈⸢", "『"),
+        **dict.fromkeys("」｣﹂⌟⌋⸥", "』"),
+    }
 )
+# Two in a row look like one that ends a name.
+_SINGLE_MARKS: Final = re.compile("['’‘‚‛`´ʹʻʼˊˋ′‵＇❛❜]{2,}")
 # In small letters: words that are a value, and words that people write where there is none.
 _VALUE_WORDS: Final = frozenset({"true", "false", "inf", "-inf", "infinity", "-infinity"})
 _MISSING_WORDS: Final = frozenset(
@@ -175,7 +181,8 @@ def spreadsheet_safe(cell: str) -> str:
 def quoted(name: str, language: Literal["en", "ja"] = "en") -> str:
     """A name as it stands in a sentence: “name”, in Japanese 「name」. Marks in it that could close either become those of a quotation inside another."""
     begin, end = _QUOTATION_MARKS[language]
-    return f"{begin}{name.translate(_INNER_MARKS)}{end}"
+    inner = _SINGLE_MARKS.sub(lambda found: ("' " * len(found[0]))[: len(found[0])], name.translate(_INNER_MARKS))
+    return f"{begin}{inner}{end}"
 
 
 def told(parameter: object) -> str:

@@ -19,7 +19,7 @@ from sudare.schema import Schema
 from tests.consortium.clinics import IDENTITIES, SCHEMA, founded, node_of, patients, run_together
 from tests.consortium.documents import signed_by_all
 from tests.consortium.local_transport import LocalHub
-from tests.consortium.test_report_comparison import following, listing
+from tests.consortium.test_report_comparison import following, listing, three_days_later
 
 RISK, NEVER = LearningTask("risk", "one-sum", 1.0), LearningTask("never", "one-sum", 1.0)
 EXACT = DictionaryTask("patterns", 2, True, parameters={"family": "diagonal_gaussian", "search": False, "max_iter": 2})
@@ -38,7 +38,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def reports(folder: Path) -> dict[str, Report]:
 
-    return {name: report_values(Member.load(folder / name / "member.toml")) for name in ("east", "north", "west")}
+    return {
+        name: three_days_later(report_values(Member.load(folder / name / "member.toml")))
+        for name in ("east", "north", "west")
+    }
 
 
 def accusations(first: Report, second: Report, key: str | None = None) -> list[Finding]:
@@ -139,7 +142,7 @@ def of_two_versions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Repor
     adopt_proposal(agreement_path)
     hub = LocalHub()
     run_together([node_of(member, hub) for member in members], ["drift"])
-    return {member.name: report_values(member) for member in members}
+    return {member.name: three_days_later(report_values(member)) for member in members}
 
 
 def told_of(report: Report, name: str) -> Report:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sudare.consortium import LearningTask, ModelsTask
-from sudare.consortium.network.message_dispatch import STOP, Envelope
+from sudare.consortium.network.message_dispatch import ASKED, STOP, Activity, Envelope
 from sudare.consortium.network.transport.certificates import write_kits
 from sudare.consortium.node import Node
 from sudare.consortium.task_run import TaskRun
@@ -140,6 +140,37 @@ def test_make_a_node_queue_its_release_for_every_time_it_is_asked(west: HostileM
         west.victim.session.post("west", bytes(MIB))
     waiting = west.victim.session._peers["west"].waiting
     assert sum(len(each.content) for each in waiting) <= MIB
+
+
+def test_keep_a_node_busy_by_what_comes_too_early_and_a_few_words_after_it(west: HostileMember) -> None:
+    """Everything that was kept was offered again after each word: a hundred bytes took as long as all of it."""
+    offered = 0
+
+    class Early(Activity):
+        finished = False
+
+        def begin(self, now: float) -> None:
+            """Nothing to do."""
+
+        def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
+            """Sums are for later."""
+            nonlocal offered
+            offered += 1
+            return envelope.kind != "sum"
+
+        def tick(self, now: float, present: frozenset[str]) -> None:
+            """Wait."""
+
+    west.victim.start(Early("risk", "east", ("east", "north", "west"), 60.0), west.now)
+    for number in range(100):
+        west.say(Envelope("risk", "sum", number).to_bytes())
+    west.say(Envelope("risk", "ask").to_bytes())
+    offered = 0
+    for number in range(100):
+        west.say(Envelope("risk", "ask", number).to_bytes(), Envelope("risk", ASKED, number).to_bytes())
+    assert offered == 100
+    west.victim.tick(west.now)
+    assert offered == 200
 
 
 class Counting(MemoryStore):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import html
+import io
 import json
+import os
 import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -31,6 +34,7 @@ from sudare.schema import Number, Schema
 from sudare.statistics import GroupedTable
 from sudare.web import passwords
 from sudare.web.fair_turns import FairTurns
+from sudare.web.page_log import PageLog
 from sudare.web.sessions import GUESS_SECONDS, MOST_GUESSES, Sessions
 from sudare.web.settings import TableSettings
 from sudare.web.shared_server_state import MOST_PRICES
@@ -363,6 +367,41 @@ def test_a_file_among_the_releases_that_cannot_be_shown(folder: Path, monkeypatc
     assert client.get("/releases/ages.sudare/file").status_code == 404
 
 
+def test_files_with_names_in_another_encoding(folder: Path) -> None:
+    """Names of files on an older computer in Japan: half of a character in an address would keep every page from being made."""
+    settings = house(folder)
+    account = Ledger(folder / "ledger.db").account("visits", epsilon=3.0)
+    mean = PrivateMean(epsilon=1.0, schema=Schema.load(folder / "visits.toml"), account=account)
+    page = TestPage(folder)
+    name = "年齢".encode("shift_jis")
+    Release.of(mean.fit(folder / "visits.csv")).save(folder / "releases" / "a.sudare", key=settings.key())
+    content = (folder / "releases" / "a.sudare").read_bytes()
+    Path(os.fsdecode(os.fsencode(folder / "releases") + b"/" + name + b".sudare")).write_bytes(content)
+    Path(os.fsdecode(os.fsencode(folder / "schemas") + b"/" + name + b".toml")).write_text(SCHEMA)
+    client = page.client("viewer", "eve")
+    for place in ("/", "/releases"):
+        answer = client.get(place)
+        assert (answer.status_code, answer.text.count('href="/releases/')) == (200, 1)
+        assert "\\udc" in answer.text
+    assert "is not written in UTF-8" in client.get("/releases").text
+    assert client.get("/schemas").status_code == 200
+
+
+def test_send_a_release_that_nobody_planned_for(folder: Path) -> None:
+    """A range whose half no float holds."""
+    house(folder)
+    account = Ledger(folder / "ledger.db").account("visits", epsilon=3.0)
+    values: dict[str, Any] = {"epsilon": 1.0, "by": ["ward"], "mean_of": ["age"], "account": account}
+    model = GroupedTable(schema=Schema.load(folder / "visits.toml"), **values).fit(folder / "visits.csv")
+    Release.of(model).save(folder / "table.sudare", key=KEY)
+    manifest = manifest_of((folder / "table.sudare").read_bytes())
+    next(facts for name, facts in manifest["parameters"]["columns"] if name == "age")["high"] = 5e-324
+    hostile = with_manifest((folder / "table.sudare").read_bytes(), manifest)
+    client = TestPage(folder).client("viewer", "eve")
+    sent = client.post("/verify", data={"form_token": client.form_token("/verify")}, files={"file": ("x", hostile)})
+    assert sent.status_code == 400
+
+
 def test_numbers_that_no_float_holds(folder: Path) -> None:
     """A range whose square is beyond all floats: refused before the charge, and in a file that somebody sends."""
     settings = house(folder)
@@ -432,3 +471,58 @@ def test_ask_for_many_prices_at_once(folder: Path) -> None:
             others.enter_context(page.services.pricing(f"user {number}"))
         assert client.submit("/requests/new", form).status_code == 400
     assert client.submit("/requests/new", form).status_code == 200
+
+
+# To get between the page and those who use it
+
+
+@pytest.mark.parametrize("folder_of_tables", ["/static", "/requests", "/srv/o'neil & sons"])
+def test_folders_of_tables_are_left_out_of_what_is_said_and_nowhere_else(folder: Path, folder_of_tables: str) -> None:
+    tables = {"visits": TableSettings("visits", f"{folder_of_tables}/visits.csv", "visits", "visits")}
+    page = TestPage(folder, tables=tables)
+    page.ledger()
+
+    def told(_: object) -> None:
+        raise DataError(f"'{folder_of_tables}/visits.csv' cannot be read.", "Look at it.")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sudare.web.budget_pages.account_views", told)
+        problem = html.unescape(page.client("viewer", "eve").get("/budget").text)
+    assert "'visits.csv' cannot be read." in problem
+    text = page.client("viewer", "eve").get("/").text
+    assert all(f'href="{address}"' in text for address in ("/static/page.css", "/requests"))
+
+
+def test_have_a_proxy_take_the_rest_of_a_form_for_a_request_of_somebody_else(folder: Path) -> None:
+    """A body with two lengths: whoever takes the other one sees a second request in it."""
+    client = TestPage(folder).client("viewer", "eve")
+    form = {"content-type": "application/x-www-form-urlencoded", "content-length": "5"}
+    answer = client.post("/verify", headers={**form, "transfer-encoding": "chunked"}, content=b"a=b&c")
+    assert (answer.status_code, answer.headers["connection"]) == (400, "close")
+    assert "content-security-policy" in answer.headers
+
+
+def test_a_disk_that_has_no_room_for_the_log_stops_nobody(folder: Path) -> None:
+    house(folder)
+    written: list[str] = []
+
+    class Disk(io.StringIO):
+        is_full = True
+
+        def write(self, text: str) -> int:
+            if self.is_full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            written.append(text)
+            return len(text)
+
+    page, disk = TestPage(folder), Disk()
+    page.services.log = PageLog(disk)
+    page.ledger().account("visits", epsilon=1.0)
+    steward = page.client("steward")
+    assert steward.submit("/budget/visits/raise", {"epsilon": "2", "reason": "more"}).status_code == 303
+    assert steward.submit("/schemas", {"name": "new"}).status_code == 303
+    disk.is_full = False
+    assert steward.submit("/budget/visits/raise", {"epsilon": "3", "reason": "more"}).status_code == 303
+    lines = [json.loads(line) for line in written]
+    assert [line["event"] for line in lines] == ["not-written", "budget-raised"]
+    assert lines[0]["count"] == 2

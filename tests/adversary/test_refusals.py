@@ -8,9 +8,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sudare.errors import SchemaError
 from sudare.gibbs import GibbsLogisticRegression, GibbsPosterior
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.privacy import Ledger
+from sudare.schema import Category, Number, Schema
+from sudare.statistics import GroupedTable
 from tests.gibbs.sharp_loss import sharp, sharp_slope
 from tests.guarantees.fit_outcomes import flipped, outcome
 
@@ -24,6 +27,15 @@ def patients(seed=6, rows=40, columns=7):
     random = np.random.default_rng(seed)
     X = random.normal(size=(rows, columns))
     return X, (X[:, 0] + random.normal(size=rows) * 0.3 > 0).astype(int)
+
+
+def test_have_a_table_charged_whose_sums_no_float_holds(account):
+    """It was charged, and then ended with an error, unless it had no rows."""
+    schema = Schema({"v": Number(0, 5e-324), "g": Category(("a", "b"))})
+    for asked in ({"mean_of": ["v"]}, {"variance_of": ["v"]}):
+        with pytest.raises(SchemaError, match="2⁻⁹⁰⁰"):
+            GroupedTable(1.0, schema=schema, by=["g"], account=account, **asked).fit({"v": [0.0], "g": ["a"]})
+    assert account.spent().epsilon == 0
 
 
 def test_read_one_persons_label_from_whether_the_solver_failed(account):

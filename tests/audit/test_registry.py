@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from sudare.audit import Audit
-from sudare.audit.claimed_and_measured_epsilon import Comparison
+from sudare.audit.claimed_and_measured_epsilon import EpsilonComparison
 from sudare.audit.epsilon_lower_bounds import Counts
 from sudare.audit.registry import AuditReport, audit_names, run_audit
 from sudare.audit.report_plot import audit_panel
@@ -72,7 +72,7 @@ def report_of(measured: float, computed: float | None = None) -> AuditReport:
     claimed = Guarantee(1.0)
     audit = Audit(claimed, measured, "value ≥ 1", 0.999, Counts(60, 100, 10, 100))
     nothing = replace(audit, epsilon_lower_bound=0.0)
-    return AuditReport("laplace", "Laplace noise", 100, (Comparison(claimed, audit, nothing, computed),))
+    return AuditReport("laplace", "Laplace noise", 100, (EpsilonComparison(claimed, audit, nothing, computed),))
 
 
 def test_a_report_is_plain_numbers_for_json() -> None:

@@ -25,7 +25,7 @@ def test_every_part_is_one_of_the_study(name):
 
 def test_tables_and_figures_keep_their_places(monkeypatch, tmp_path):
     old = {
-        "tables": [{"title": "a"}, {"title": "b"}],
+        "tables": [{"title": "a"}, {"title": "b", "columns": ["x"], "rows": [[1]], "says": "old"}],
         "figures": [{"label": "1"}, {"label": "2"}],
         "name": "003",
         "errata": ["old"],
@@ -51,6 +51,14 @@ def test_what_has_no_place_is_refused():
         )
 
 
+def test_what_has_no_place_comes_last_where_it_is_allowed():
+    committed = {"tables": [{"title": "a"}], "figures": [], "errata": []}
+    part = {"tables": [{"title": "c"}, {"title": "a", "says": "new"}], "figures": [{"label": "1"}], "errata": []}
+    added = rerun_study_part.with_part(committed, part, add=True)
+    assert added["tables"] == [{"title": "a", "says": "new"}, {"title": "c"}]
+    assert added["figures"] == [{"label": "1"}]
+
+
 def peer_table(says, cell, first=0.1):
     return {"title": "a", "columns": ["ε", "ours", "diffprivlib, best C"], "rows": [[first, 1, cell]], "says": says}
 
@@ -71,7 +79,7 @@ def test_numbers_of_diffprivlib_are_kept_where_it_is_not_there():
         rerun_study_part.with_diffprivlib_kept(peer_table(old["says"], 0.7, first=0.5), new)
 
 
-@pytest.mark.parametrize("name", ["000", "001"])
+@pytest.mark.parametrize("name", ["000", "001", "002"])
 def test_committed_tables_tell_of_diffprivlib_as_the_command_expects(name):
     """Its sentence is the last one, so that it can be put in the place of the one that says that diffprivlib was not run."""
     tables = [
@@ -88,7 +96,8 @@ def estimate(value, error=0.5):
 
 
 def result_of(*rows, title="a"):
-    return {"tables": [{"title": title, "columns": ["x", "y"], "rows": [list(row) for row in rows], "says": ""}]}
+    table = {"title": title, "columns": ["x", "y"], "rows": [list(row) for row in rows], "says": ""}
+    return {"tables": [table], "figures": []}
 
 
 def test_comparing_tells_how_far_numbers_are_from_the_committed_ones():
@@ -101,12 +110,38 @@ def test_comparing_tells_how_far_numbers_are_from_the_committed_ones():
     assert rerun_study_part.differences(committed, result_of(title="b"))[0].endswith("not in the committed result")
 
 
+def test_means_of_fewer_repetitions_are_compared_by_how_far_they_may_be():
+    """Two of ten: √(10/2 − 1) = 2 standard errors of the ten."""
+    committed = result_of(("one", {"value": 2.0, "standard_error": 0.5, "repeats": 10}))
+    fewer = result_of(("one", {"value": 5.0, "standard_error": 9.0, "repeats": 2}))
+    assert "3 at most, 3 standard errors" in rerun_study_part.differences(committed, fewer)[0]
+
+
+def test_fewer_repetitions_are_never_written(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["rerun_study_part", "003", "private", "--repeats", "2"])
+    with pytest.raises(SystemExit):
+        rerun_study_part.main()
+    assert "--compare" in capsys.readouterr().err
+
+
 def test_comparing_leaves_out_diffprivlib_where_it_is_not_there():
     old, new = peer_table("Then. diffprivlib 0.6.6: its best; 5 repetitions.", 0.7), peer_table(NOT_RUN, None)
-    (line,) = rerun_study_part.differences({"tables": [old]}, {"tables": [new]})
+    old["says"] = "Now. diffprivlib 0.6.6: its best; 5 repetitions."
+    new["says"] = f"Now. {NOT_RUN}"
+    committed = {"tables": [old], "figures": []}
+    (line,) = rerun_study_part.differences(committed, {"tables": [new], "figures": []})
     assert line.endswith("0 other cells differ")
-    (line,) = rerun_study_part.differences({"tables": [old]}, {"tables": [peer_table("With it.", 0.9)]})
+    (line,) = rerun_study_part.differences(committed, {"tables": [peer_table("With it.", 0.9)], "figures": []})
     assert line.startswith("a: numbers differ by 0.2 at most")
+
+
+def test_comparing_tells_of_texts_and_captions():
+    committed = result_of((1, 2)) | {"figures": [{"label": "1", "caption": "old"}, {"label": "2", "caption": "old"}]}
+    table = {**committed["tables"][0], "says": "Other words."}
+    part = {"tables": [table], "figures": [{"label": "1", "caption": "old"}, {"label": "2", "caption": "new"}]}
+    text, caption = rerun_study_part.differences(committed, part)
+    assert text.endswith("; 0 other cells differ; the text differs")
+    assert caption == "2: the caption differs"
 
 
 def test_comparing_writes_nothing(monkeypatch, tmp_path, capsys):
@@ -120,4 +155,6 @@ def test_comparing_writes_nothing(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(sys, "argv", ["rerun_study_part", "003", "some", "--compare"])
     rerun_study_part.main()
     assert (tmp_path / "003.json").read_text("utf-8") == text
-    assert capsys.readouterr().out == "b: numbers differ by 1 at most, 0 standard errors; 0 other cells differ\n"
+    line, told = capsys.readouterr().out.splitlines()
+    assert line == "b: numbers differ by 1 at most, 0 standard errors; 0 other cells differ; the text differs"
+    assert told == "compared some of 003.json: 0 s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import shutil
@@ -96,9 +97,19 @@ def write_keys(folder: Path, name: str) -> None:
     (folder / f"{name}-public.pem").write_bytes(public)
 
 
+@dataclass(frozen=True)
+class BuiltHouse:
+    """A house as it was built, and where it stood: accounts know their tables by this place."""
+
+    kept: Path
+    place: Path
+
+
 @pytest.fixture(scope="session")
-def built_house(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("house")
+def built_house(tmp_path_factory: pytest.TempPathFactory) -> BuiltHouse:
+    built = BuiltHouse(tmp_path_factory.mktemp("kept") / "house", tmp_path_factory.mktemp("house") / "house")
+    folder = built.place
+    folder.mkdir()
     random = np.random.default_rng(0)
     ages = random.normal(50, 15, 300)
     ages[:2] = 200.0
@@ -106,19 +117,22 @@ def built_house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "schema.toml").write_text(SCHEMA)
     write_keys(folder, "key")
     write_keys(folder, "other")
-    return folder
+    with contextlib.chdir(folder), pytest.MonkeyPatch.context() as environment:
+        environment.delenv("SUDARE_LEDGER", raising=False)
+        opened = invoked(*FIT_MEAN, "--budget", 2, "--budget-delta", 1e-6, "-o", "mean.sudare", "--key", "key.pem")
+    assert opened.exit_code == 0, opened.stderr
+    shutil.copytree(folder, built.kept)
+    return built
 
 
 @pytest.fixture
-def house(built_house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh copy, with one account of ε = 2 of which a mean has spent 0.5; commands run inside it."""
+def house(built_house: BuiltHouse, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A house as it was built, with one account of ε = 2 of which a mean has spent 0.5; commands run inside it."""
     monkeypatch.delenv("SUDARE_LEDGER", raising=False)
-    folder = tmp_path / "house"
-    shutil.copytree(built_house, folder)
-    monkeypatch.chdir(folder)
-    opened = invoked(*FIT_MEAN, "--budget", 2, "--budget-delta", 1e-6, "-o", "mean.sudare", "--key", "key.pem")
-    assert opened.exit_code == 0, opened.stderr
-    return folder
+    shutil.rmtree(built_house.place.parent)
+    shutil.copytree(built_house.kept, built_house.place)
+    monkeypatch.chdir(built_house.place)
+    return built_house.place
 
 
 FIT_MEAN = ("fit", "mean", "table.parquet", "--schema", "schema.toml", "--epsilon", 0.5, "--account", "patients")

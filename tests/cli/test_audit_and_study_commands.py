@@ -48,7 +48,7 @@ def broken_audit(monkeypatch: pytest.MonkeyPatch) -> None:
         report = real(name, samples=200, epsilons=(1.0,))
         noise = audited_noise(Laplace(1.0, 3.0), (np.zeros(1), np.ones(1))).compared(200)
         claimed = report.comparisons[0].claimed
-        broken = registry.Comparison(claimed, noise.sampled, noise.lowest_bits, noise.computed)
+        broken = registry.EpsilonComparison(claimed, noise.sampled, noise.lowest_bits, noise.computed)
         return registry.AuditReport(name, report.subject, report.samples, (broken,))
 
     monkeypatch.setattr(registry, "run_audit", run_audit)

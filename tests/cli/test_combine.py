@@ -72,6 +72,7 @@ def test_whose_models_are_in_a_combined_one_is_told_and_checked(house: Path, sud
     assert "署名はありません。中のモデルは" in sudare(*predict, "--trusted", "key-public.pem", "--lang", "ja").stdout
     stranger = Ed25519PrivateKey.generate().public_key()
     (house / "stranger.pem").write_bytes(stranger.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    assert "'absent.pem' cannot be read" in sudare(*predict, "--trusted", "absent.pem").stderr
     refused = sudare(*predict, "--trusted", "stranger.pem")
     assert refused.exit_code == ReleaseUntrusted.exit_code
     assert refused.stdout == ""

@@ -331,8 +331,18 @@ def test_an_agreement_is_not_overwritten_and_tasks_are_read_strictly(consortium:
 
 
 def test_a_third_member_makes_all_sign_again(consortium: Path, sudare: Sudare) -> None:
-    joined = join(sudare, "west", "--json")
-    assert joined.values["members"] == ["east", "north", "west"]
+    before = Agreement.load("agreement.toml")
+    told = unwrapped(join(sudare, "west").stdout)
+    assert "All members had signed this agreement" in told
+    assert "take [members.west] out of the file again" in told
+    # The way back that it tells.
+    joined = Agreement.load("agreement.toml")
+    before.save("agreement.toml")
+    assert sudare("consortium", "check", "agreement.toml").exit_code == 0
+    joined.save("agreement.toml")
+    again = join(sudare, "west", "--json")
+    assert again.values["members"] == ["east", "north", "west"]
+    assert "had signed" not in join(sudare, "west").stdout
     checked = sudare("consortium", "check", "agreement.toml", "--json")
     assert checked.exit_code == 92
     assert (checked.values["missing"], checked.values["invalid"]) == (["west"], ["east", "north"])
@@ -351,6 +361,30 @@ def test_nobody_joins_under_another_members_name(consortium: Path, sudare: Sudar
 def test_who_has_joined_can_join_again_with_the_same_key(consortium: Path, sudare: Sudare) -> None:
     digest = Agreement.load("agreement.toml").digest
     assert join(sudare, "east", "--json").values["digest"] == digest
+
+
+def test_joining_again_says_what_the_member_s_own_file_has_otherwise(consortium: Path, sudare: Sudare) -> None:
+    """Words of a command that is repeated are not taken for what the file says: the node would work by the file."""
+    before = files(consortium)
+    words = ("consortium", "join", "agreement.toml", "--epsilon", 2, "--delta", 1e-6, "--folder", "east", "--name")
+    for more, wrong in (
+        (("east", "--data", "east.parquet", "--encoding", "cp932"), "data.encoding"),
+        (("east", "--data", "other.csv", "--no-header"), "data.source, data.has_header"),
+        (("west", "--data", "east.parquet"), "name"),
+        (("east", "--data", "sqlite:///x.db", "--query", "people", "--dry-run"), "data.url, data.query"),
+    ):
+        refused = sudare(*words, *more)
+        assert refused.exit_code == 91
+        assert f"'east/member.toml' is there already and says otherwise: {wrong}." in unwrapped(refused.stderr)
+        assert files(consortium) == before
+    shutil.copy("agreement.toml", "second.toml")
+    other = sudare(*words[:2], "second.toml", *words[3:], "east", "--data", "east.parquet")
+    assert "says otherwise: agreement." in unwrapped(other.stderr)
+    Path("elsewhere").symlink_to(consortium)
+    file = Path("east/member.toml")
+    file.write_text(file.read_text() + 'encoding = "cp932"\n')
+    assert sudare(*words, "east", "--data", consortium / "elsewhere/east.parquet", "--encoding", "cp932").exit_code == 0
+    assert sudare(*words, "east", "--data", "east.parquet").exit_code == 0
 
 
 @pytest.mark.parametrize("words", [("--epsilon", 0.1), ("--epsilon", -1), ("--delta", 2), ("--name", "West Clinic")])
@@ -483,6 +517,19 @@ def test_approve_deny_status(consortium: Path, sudare: Sudare, monkeypatch: pyte
     stopped = {"state": "failed", "error": "MembersMissing: 'north' is gone. Run it again.", "files": []}
     (member.state_folder / "node.json").write_text(json.dumps({**told, "tasks": {"risk": stopped}}))
     assert "risk stopped: MembersMissing: 'north' is gone. Run it again." in sudare("status").stdout
+
+
+def test_states_of_tasks_are_told_in_japanese_and_names_stay(consortium: Path, sudare: Sudare) -> None:
+    member = ("--member", "east/member.toml")
+    assert sudare("approve", "risk", *member, "--reason", "approved").exit_code == 0
+    file = Path("east/member.toml")
+    file.write_text(file.read_text() + '\n[policy]\napproval = ["learning"]\n')
+    rows = sudare("--lang", "ja", "status", *member).stdout.splitlines()
+    (risk,) = (row.split() for row in rows if row.startswith("risk "))
+    (scales,) = (row.split() for row in rows if row.startswith("scales "))
+    # The reason is what the steward wrote.
+    assert (risk[-3], risk[-1]) == ("承認", "approved")
+    assert scales[-1] == "不要"
 
 
 def test_the_steward_is_told_what_is_wrong(consortium: Path, sudare: Sudare) -> None:
@@ -726,6 +773,10 @@ def test_a_member_comes_and_another_goes_by_new_versions(consortium: Path, sudar
     west = Member.load("west/member.toml")
     west.account(west.agreement())
     take_version(west, west.agreement())
+    before = files(Path())
+    late = join(sudare, "south")
+    assert (late.exit_code, "put it out of force" in unwrapped(late.stderr)) == (91, True)
+    assert files(Path()) == before
     assert sudare("consortium", "amend", "agreement.toml", "--remove", "west").exit_code == 0
     for name in ("east", "north"):
         assert sudare("consortium", "sign", "--next", "--member", f"{name}/member.toml").exit_code == 0
@@ -741,7 +792,10 @@ def test_a_member_comes_and_another_goes_by_new_versions(consortium: Path, sudar
     assert [each["members"] for each in listed] == [["east", "north"], ["east", "north", "west"], ["east", "north"]]
     assert [each["signed"] for each in listed] == [each["members"] for each in listed]
     assert [each["previous"] for each in listed[1:]] == [each["digest"] for each in listed[:-1]]
-    assert "1" in sudare("consortium", "history", "agreement.toml").stdout
+    # Names of fields are told whole in a narrow terminal.
+    lines = sudare("consortium", "history", "agreement.toml").stdout.splitlines()
+    assert "…" not in "".join(lines)
+    assert "members.east.budget.epsilon" in "".join(line[lines[0].index("changed") :].strip() for line in lines)
 
 
 def test_a_version_waits_for_what_was_paid_for_unless_the_steward_gives_it_up(consortium: Path, sudare: Sudare) -> None:

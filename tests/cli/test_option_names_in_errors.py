@@ -26,6 +26,18 @@ OPTIONS = {
         ("Give epsilon such a number.", "Give --epsilon such a number."),
         ("X promises pure ε: delta must be 0.", "X promises pure ε: --delta must be 0."),
         ('Give CsvFile(path, method="cp932").', 'Give CsvFile(path, method="cp932").'),
+        (
+            'Say so: --csv "decimal=,", or sudare.frames.CsvFile(path, decimal=",") in Python.',
+            'Say so: --csv "decimal=,".',
+        ),
+        (
+            'Say: --csv "decimal=,", or --csv "thousands=," (sudare.frames.CsvFile(path, decimal=",") in Python).',
+            'Say: --csv "decimal=,", or --csv "thousands=,".',
+        ),
+        (
+            'For example --encoding cp932、Python では sudare.frames.CsvFile(path, encoding="cp932")、member.toml では',
+            "For example --encoding cp932、member.toml では",
+        ),
         ("Leave delta out.", "Leave --delta out."),
         ('Use method="auto".', "Use --method auto."),
         ("Give accept_weak_guarantee=True.", "Give --accept-weak-guarantee."),

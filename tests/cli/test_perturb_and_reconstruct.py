@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sudare.cli.reconstruct import _number_lines
+from sudare.languages import translated
 from sudare.perturbation import record_perturbation as record_release
 from sudare.perturbation import release_format as released
 from sudare.privacy import Ledger
-from sudare.schema import Category, Schema
+from sudare.schema import Category, Date, Schema
 from tests.cli.conftest import SCHEMA, Sudare
 
 SCHEMA_WITH_TOWN = f"""{SCHEMA}
@@ -132,7 +134,7 @@ def test_cross_tables_of_numbers_and_categories(town: Path, sudare: Sudare) -> N
     assert np.array(found["probabilities"]).shape == (2, 3)
     assert np.sum(found["probabilities"]) == pytest.approx(1)
     told = sudare("crosstab", "people.sudare", "age", "smoker", "--bins", 2)
-    assert "0 to 55" in told.stdout
+    assert "0 – 55" in told.stdout
     assert "Central, after shuffling" in told.stdout
 
 
@@ -302,7 +304,7 @@ def test_names_with_blanks_leave_no_english_in_japanese(house: Path, sudare: Sud
     assert re.search(r"^いいえ  0", crossed, re.MULTILINE)
     assert re.search(r"^はい    0", crossed, re.MULTILINE)
     card = sudare("inspect", "people.sudare", "--lang", "ja").stdout
-    assert "数値 400 個（“length of stay”）; 数値 400 個（“喫煙”）; 数値 400 個（“own car”）" in card
+    assert "数値 400 個（「length of stay」）; 数値 400 個（「喫煙」）; 数値 400 個（「own car」）" in card
     assert "numbers" not in card
     synthetic = ("synthesize", "people.parquet", "--schema", "people.toml", "--epsilon", 1, "--account", "people")
     assert "everyone" not in sudare(*synthetic, "--dry-run", "--lang", "ja").stdout
@@ -344,3 +346,20 @@ def test_a_release_that_does_not_go_with_others_is_named(town: Path, sudare: Sud
         other = sudare("reconstruct", *files, "--column", "age")
         assert other.exit_code == 10
         assert "a number in one and a category in another" in other.stderr
+
+
+def test_bins_of_dates_are_told_as_dates_and_no_english_is_left_in_japanese() -> None:
+    band = {"level": 0.9, "low": [0.0, 0.1], "high": [0.5, 1.0], "reason": None}
+    values = {
+        "edges": [0.0, 31.0, 59.0],
+        "probabilities": [0.25, 0.75],
+        "band": band,
+        "mean": 31.5,
+        "quartiles": [1.0, 30.9, 40.0],
+    }
+    lines = _number_lines(values, Date(first="2026-01-01", last="2026-12-31"))
+    assert lines[0].split() == ["2026-01-01", "–", "2026-02-01", "0.2500", "(0.0000", "–", "0.5000)"]
+    assert lines[2:] == ["mean 2026-02-01, median 2026-01-31", "90% bands in brackets"]
+    plain = _number_lines(values, None)
+    assert plain[1].split()[:3] == ["31.0", "–", "59.0"]
+    assert [translated(line, "ja") for line in plain[2:]] == ["平均 31.5、中央値 30.9", "括弧の中は 90% の信頼帯"]

@@ -136,3 +136,22 @@ def ended_in(seconds: int) -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_yes_and_no_are_written_as_in_the_schema(house: Path, sudare: Sudare) -> None:
+    (house / "ill.toml").write_text(
+        '[columns.age]\nkind = "number"\nlow = 0\nhigh = 110\n[columns.ill]\nkind = "label"\nclasses = [false, true]\n'
+    )
+    pd.DataFrame({"age": [20, 80] * 200, "ill": [False, True] * 200}).to_parquet(house / "ill.parquet")
+    made = sudare("fit", "logistic", "ill.parquet", "--schema", "ill.toml", "--epsilon", "4", "--budget", "4",
+                  "--key", "key.pem", "-o", "ill.sudare")  # fmt: skip
+    assert made.exit_code == 0, made.stderr
+    told = sudare("predict", "ill.sudare", "ill.parquet", "--proba")
+    assert "probability of 'false'" in told.stdout
+    assert "True" not in told.stdout
+    assert sudare("predict", "ill.sudare", "ill.parquet", "--proba", "-o", "scored.parquet").exit_code == 0
+    scored = pd.read_parquet(house / "scored.parquet")
+    assert list(scored) == ["row", "prediction", "probability_false", "probability_true"]
+    assert scored["prediction"].dtype == bool
+    assert set(sudare("show", "ill.sudare", "--json").values["table"]["class"]) == {"true"}
+    assert "classes “false”, “true”" in sudare("inspect", "ill.sudare").stdout

@@ -44,7 +44,7 @@ def test_an_account(house: Path, tmp_path: Path) -> None:
     assert told.values["account"]["chain"] == "intact"
     text = page.read_text("utf-8")
     for said in (
-        "ε = 2.0 is left", "PrivateMean", "strong", "weak", "none: exact values were shown", "the members",
+        "ε = 2.0 is left", "Means of all declared number columns", "strong", "weak", "none: exact values were shown", "the members",
         "3 charges, 3 files, 1 disclosures", "is intact", "a model for the ward", "data:image/svg+xml",
         "exact sums of a &lt;b&gt;training",
     ):  # fmt: skip
@@ -62,6 +62,9 @@ def test_chosen_releases(house: Path, tmp_path: Path) -> None:
     text = page.read_text("utf-8")
     assert text.count('class="card') >= 3
     assert "The numbers (" in text
+    # What a release is stands in the words of the page, and not as the name of a class.
+    assert "Counts, means, variances and quantiles by group (entry " in text
+    assert ">GroupedTable (" not in text
     assert "A model: parameters learned from many records, with noise." in text
     assert "Intervals hold the exact number" in text
     values = invoked("report", *files, "--json").values

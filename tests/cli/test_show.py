@@ -139,6 +139,7 @@ def test_quantiles(house: Path, sudare: Sudare) -> None:
     values = sudare("show", "q.sudare", "--json").values
     assert (values["learner"], values["table"]["quantile"]) == ("PrivateQuantiles", [0.25, 0.75])
     assert values["table"]["value_low"][0] <= values["table"]["value"][0] <= values["table"]["value_high"][0]
+    assert "may lie in that gap" in sudare("show", "q.sudare").stdout.replace("\n", " ")
     refused = sudare("show", "q.sudare", "--level", 0.9)
     assert refused.exit_code == 10
     assert "drawn with them" in refused.stderr

@@ -166,3 +166,20 @@ def test_a_file_called_csv_is_one(hospital: Path, sudare: Sudare) -> None:
     assert list(rows) == ["age", "smoker", "ill"]
     assert rows["smoker"].tolist() == pd.read_parquet("rows.parquet")["smoker"].tolist()
     assert sudare("sample", "visits.sudare", "-o", "rows.xlsx").exit_code == 10
+
+
+@pytest.mark.parametrize("written", ['format = "%d.%m.%Y"', ""], ids=["declared", "ISO 8601"])
+def test_dates_of_synthetic_rows_are_written_as_the_schema_reads_them(
+    hospital: Path, sudare: Sudare, written: str
+) -> None:
+    days = pd.Series(pd.date_range("2025-01-01", periods=300)).dt.strftime("%d.%m.%Y" if written else "%Y-%m-%d")
+    pd.DataFrame({"day": days}).to_csv("visits.csv", index=False)
+    Path("days.toml").write_text(
+        f'[columns.day]\nkind = "date"\nfirst = "2025-01-01"\nlast = "2025-12-31"\n{written}\n'
+    )
+    asked = ("visits.csv", "--schema", "days.toml", "--epsilon", 2, "--account", "days")
+    assert sudare("synthesize", *asked, *PAY).exit_code == 0
+    assert sudare("sample", "visits.sudare", "--rows", 20, "-o", "rows.csv").exit_code == 0
+    checked = sudare("schema", "check", "rows.csv", "--schema", "days.toml")
+    assert checked.exit_code == 0, checked.stderr
+    assert "20 rows match the schema." in checked.stdout

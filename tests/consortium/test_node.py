@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
@@ -10,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,10 +34,11 @@ from sudare.consortium.node import Node
 from sudare.consortium.node_connection import transport_of
 from sudare.consortium.node_control_files import ask_running_node, states_of
 from sudare.consortium.node_metrics import node_metrics
+from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.sum_script_runner import SumRunner
 from sudare.consortium.tasks.task_activities import activity_of
 from sudare.dictionary.in_process_secure_sums import ADDENDS
-from sudare.errors import InvalidParameter, LedgerRolledBack, NotApproved, TaskStopped
+from sudare.errors import ConsortiumError, InvalidParameter, LedgerRolledBack, NotApproved, TaskStopped
 from sudare.files import held_alone
 from sudare.frames import read
 from sudare.privacy import Guarantee
@@ -222,6 +224,21 @@ def test_a_withdrawn_model_is_forgotten_by_all_and_stays_paid(tmp_path: Path) ->
     assert members[1].account(members[1].agreement()).spent().epsilon == 2.0
 
 
+def test_a_release_that_is_to_be_withdrawn_is_so_after_a_restart(tmp_path: Path) -> None:
+    """It is asked for while the task waits for another member, and the node ends before that one has come."""
+    members = founded(tmp_path, MODELS)
+    hub = LocalHub()
+    with staying(*(node_of(member, hub) for member in members[:2])):
+        ask_running_node(members[0], "models", withdraw=True)
+        until(lambda: {state_at(member, "models") for member in members[:2]} == {"running"})
+        until(lambda: not list((members[0].state_folder / "requests").iterdir()))
+    with staying(*(node_of(member, hub) for member in members)):
+        until(lambda: {state_at(member, "models") for member in members} == {"finished"})
+        until(lambda: not any((member.folder / "results/models/east.sudare").exists() for member in members))
+        until(lambda: "withdrawing" not in states_of(members[0])["models"])
+    assert [member.account(member.agreement()).spent().epsilon for member in members] == [2.0] * 3
+
+
 def combination(member: Member) -> dict[str, float]:
     return json.loads((member.folder / "results/models/combination.json").read_text())["weights"]
 
@@ -231,6 +248,75 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def staying(*nodes: Node) -> Iterator[None]:
+    """The nodes run, each in a thread of its own, until they are told to stop."""
+    is_over = threading.Event()
+
+    def check_stop() -> None:
+        if is_over.is_set():
+            raise KeyboardInterrupt
+
+    def work(node: Node) -> None:
+        node.check_stop = check_stop
+        with contextlib.suppress(KeyboardInterrupt):
+            node.run(stay=True, most_seconds=200.0)
+        node.transport.close()
+
+    threads = [threading.Thread(target=work, args=(node,)) for node in nodes]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+
+
+def state_at(member: Member, task: str) -> str | None:
+    return states_of(member).get(task, {}).get("state")
+
+
+def test_what_was_begun_goes_on_where_all_nodes_were_stopped_and_started_again(tmp_path: Path) -> None:
+    """Nobody is left to remind the others, and what waits for the steward was told to nobody yet."""
+    members = founded(tmp_path, RISK, SCALES, approval=frozenset({"scaler"}))
+    hub = LocalHub()
+    with staying(*(node_of(member, hub) for member in members[:2])):
+        ask_running_node(members[0], "risk")
+        ask_running_node(members[1], "scales")
+        until(lambda: {state_at(member, "risk") for member in members[:2]} == {"running"})
+        until(lambda: state_at(members[1], "scales") == "waits for the steward")
+    with staying(*(node_of(member, hub) for member in members)):
+        until(lambda: {state_at(member, "risk") for member in members} == {"finished"})
+        assert state_at(members[1], "scales") == "waits for the steward"
+        assert state_at(members[0], "scales") is None
+    assert [member.account(member.agreement()).spent().epsilon for member in members] == [1.0] * 3
+
+
+def test_a_task_that_cannot_begin_here_is_stopped_at_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They do not wait for its deadline."""
+    members, save = founded(tmp_path, MODELS), CheckpointStore.save
+
+    def full(store: CheckpointStore, name: str, content: bytes) -> None:
+        if name == "release-west" and "west" in str(store._folder):
+            raise ConsortiumError("The state folder cannot be written.", "Make room.")
+        save(store, name, content)
+
+    hub = LocalHub()
+    with monkeypatch.context() as patched:
+        patched.setattr(CheckpointStore, "save", full)
+        run_together([node_of(member, hub) for member in members], ["models"])
+    assert [state_at(member, "models") for member in members] == ["failed"] * 3
+    assert states_of(members[0])["models"]["error"].startswith("TaskStopped: 'west' stopped the task.")
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], ["models"])
+    assert [state_at(member, "models") for member in members] == ["finished"] * 3
+    assert [member.account(member.agreement()).spent().epsilon for member in members] == [2.0] * 3
 
 
 def test_an_unknown_task_or_a_foreign_error_does_not_end_the_node(tmp_path: Path) -> None:
@@ -289,7 +375,11 @@ def test_a_denied_task_stops_everywhere_and_only_the_denier_knows_why(tmp_path: 
     run_together(nodes, ["risk"])
     errors = [node.task_runs["risk"].error for node in nodes]
     assert [type(error) for error in errors] == [TaskStopped, TaskStopped, NotApproved]
-    assert all("'west'" in str(error) and "0.1" not in str(error) for error in errors[:2])
+    assert any(str(error).startswith("'west' stopped the task.") for error in errors[:2])
+    for error in errors[:2]:
+        # Who hears of the other one first hears that it was not who began.
+        assert re.match("'west' stopped the task[.]|'(east|north)' stopped the task, by its word because", str(error))
+        assert "0.1" not in str(error)
     for member in members:
         assert member.account(member.agreement()).spent().epsilon == 0
     assert all("policy" not in log.getvalue() for log in logs)

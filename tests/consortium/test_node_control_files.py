@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sudare.consortium import LearningTask
 from sudare.consortium.node_control_files import (
     REQUESTS,
     STATES,
+    agreement_of_running_node,
     ask_running_node,
     is_damaged,
     present_members,
@@ -71,6 +73,25 @@ def test_what_the_node_wrote_is_read_and_damaged_files_are_none_whatever_is_wron
     assert damaged > 40
 
 
+def test_a_node_that_runs_under_another_version_is_not_said_to_be_absent(tmp_path: Path) -> None:
+    member = founded(tmp_path, RISK)[0]
+    node = node_of(member, LocalHub())
+    node._poll(stay=True)
+    was = member.agreement()
+    assert agreement_of_running_node(member) == was.digest
+    replace(was, tasks=(replace(RISK, epsilon=0.5),)).save(member.agreement_path)
+    assert (agreement_of_running_node(member), present_members(member)) == (was.digest, None)
+    outcome = invoked("status", "--member", member.folder / "member.toml")
+    assert f"The node that runs here works under {was.digest[:12]}, not under" in " ".join(outcome.stdout.split())
+    assert "No node of this member" not in outcome.stdout
+    values = invoked("status", "--member", member.folder / "member.toml", "--json").values
+    assert (values["node_running"], values["node_agreement"], values["present"]) == (True, was.digest, None)
+    path = member.state_folder / STATES
+    path.write_text(json.dumps({**json.loads(path.read_text()), "process": 0}))
+    assert agreement_of_running_node(member) is None
+    assert "No node of this member" in invoked("status", "--member", member.folder / "member.toml").stdout
+
+
 @pytest.mark.parametrize("content", [b"", b"[]", b"null", b'"x"', b"1e999", b"[" * 100_000, b"{}", b"\xff", None])
 def test_a_node_sets_a_damaged_note_aside_and_starts_and_status_answers(tmp_path: Path, content: bytes | None) -> None:
     member = founded(tmp_path, RISK)[0]
@@ -112,3 +133,16 @@ def test_a_folder_in_the_place_of_a_request_stops_nothing_and_is_told_of_once(tm
     node._poll(stay=True)
     assert "risk" in node.task_runs
     node.transport.close()
+
+
+@pytest.mark.parametrize(
+    "wishes", [["run", "cancel"], ["withdraw", "cancel"], ["cancel", "run"], ["cancel", "withdraw"]]
+)
+def test_of_two_requests_that_the_node_has_not_taken_yet_the_last_counts(tmp_path: Path, wishes: list[str]) -> None:
+    """Also where a name comes before the other in the folder."""
+    member = founded(tmp_path, RISK)[0]
+    for wish in wishes:
+        ask_running_node(
+            member, "risk", **{"run": {}, "cancel": {"cancel": True}, "withdraw": {"withdraw": True}}[wish]
+        )
+    assert [path.name for path in (member.state_folder / REQUESTS).iterdir()] == [f"risk.{wishes[-1]}"]

@@ -39,7 +39,13 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
     early["made_at"] = "2020-01-01T00:00:00+00:00"
     hub = LocalHub()
     run_together([node_of(member, hub) for member in members], ["risk"])
-    return {"early": early, **{member.name: report_values(member) for member in members}}
+    return {"early": early, **{member.name: three_days_later(report_values(member)) for member in members}}
+
+
+def three_days_later(values: Report) -> Report:
+    """A report as it is made of the same ledger three days later: by no clock from before the end of a task in it."""
+    made = datetime.datetime.fromisoformat(values["made_at"]) + datetime.timedelta(days=3)
+    return {**values, "made_at": made.isoformat()}
 
 
 def edited(values: Report, edit: Edit) -> Report:
@@ -75,6 +81,20 @@ def test_a_report_from_before_a_task_is_told_to_be_one(reports: dict[str, Report
     assert "report of east was made before the end" in note
     late = edited(reports["early"], lambda values: values.update(made_at=reports["north"]["made_at"]))
     assert abouts(late, reports["north"]) == {"entry"}
+
+
+@pytest.mark.parametrize("days", [-0.9, 0.9, 1.9])
+def test_a_report_from_before_a_task_by_a_clock_that_is_wrong_accuses_nobody(
+    reports: dict[str, Report], days: float
+) -> None:
+    """East's report is from before the end, and its clock a day fast, or that and north's a day slow."""
+    end = datetime.datetime.fromisoformat(reports["north"]["tasks"][0]["finished_at"])
+    made = (end + datetime.timedelta(days=days)).isoformat()
+    fast = edited(reports["early"], lambda values: values.update(made_at=made))
+    for pair in ((fast, reports["north"]), (reports["north"], fast)):
+        found = comparison(*pair)
+        assert found.findings == []
+        assert ["so soon after it that a wrong clock can be all" in each for each in found.notes] == [True]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +152,7 @@ def test_a_finished_task_without_sums_of_which_a_ledger_knows_nothing_is_found(t
     before = edited(report_values(members[1]), lambda values: values.update(made_at=earlier.isoformat()))
     hub = LocalHub()
     run_together([node_of(member, hub) for member in members], ["models"])
-    east, north = (report_values(member) for member in members[:2])
+    east, north = (three_days_later(report_values(member)) for member in members[:2])
     assert comparison(east, north) == ([], [])
     hidden = edited(north, lambda values: values["tasks"][0].update(entries=[], results={}, finished_at=None))
     assert abouts(east, hidden) == {"entry"}

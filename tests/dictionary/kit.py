@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson
-from sudare.dictionary.em import Terms
+from sudare.dictionary.em import TrainingTerms
 from sudare.dictionary.exponential_families import Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.member_tables import Records
@@ -63,7 +63,7 @@ def chapter_terms(members=3, **changes):
         "family": SparseGaussian(),
         "n_patterns": 6,
     }
-    return Terms(**{**facts, **changes})
+    return TrainingTerms(**{**facts, **changes})
 
 
 def held(tables):

@@ -14,8 +14,8 @@ from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.member_mixture_fit import (
     NO_TAILS,
     TAILS,
+    CovariancePrior,
     Mixture,
-    Prior,
     clusters,
     iterations,
     robust_deviations,
@@ -52,7 +52,7 @@ def test_the_objective_rises_in_every_iteration(family, tails):
     random = np.random.default_rng(0)
     Z = np.concatenate([random_records(family, random, 60), random_records(family, random, 40)])
     variances = robust_deviations(Z) ** 2
-    prior = Prior(np.diag(variances) if isinstance(family, SparseGaussian) else variances, 2.0)
+    prior = CovariancePrior(np.diag(variances) if isinstance(family, SparseGaussian) else variances, 2.0)
     found = list(iterations(family, Z, 3, prior, tails))
     objectives = [objective for _, objective in found]
     assert len(objectives) > 2
@@ -64,7 +64,9 @@ def test_patterns_beside_others_leave_those_as_they_are():
     random = np.random.default_rng(1)
     truth = chapter_truth()
     shared = Mixture(Patterns({"means": truth.means, "precisions": truth.precisions}), truth.weights[0], 3)
-    found = list(iterations(SparseGaussian(), own_records(random), 1, Prior(np.eye(4), 4.0), NO_TAILS, shared))
+    found = list(
+        iterations(SparseGaussian(), own_records(random), 1, CovariancePrior(np.eye(4), 4.0), NO_TAILS, shared)
+    )
     assert np.all(np.diff([objective for _, objective in found]) > -1e-6)
     mixture = found[-1][0]
     np.testing.assert_array_equal(mixture.patterns["means"][:3], truth.means)

@@ -17,9 +17,9 @@ from sudare.dictionary.in_process_secure_sums import adder
 from sudare.dictionary.mixture_weights import updated_weights
 from sudare.dictionary.pattern_selection import normal_points
 from sudare.dictionary.private_training import PrivateTerms
-from sudare.dictionary.sum_questions import Branch, Counts, Moments, Own, Question, answered
+from sudare.dictionary.sum_questions import Branch, Moments, Own, PatternCounts, SumQuestion, answered
 from sudare.dictionary.training import (
-    MemberState,
+    TrainingState,
     begun,
     own_weights,
     simulated,
@@ -218,7 +218,7 @@ def test_a_pattern_with_too_few_records_of_others_goes_before_its_moments_are_sh
     asked, dictionary = questions_of(trained(chapter_terms(n_patterns=4, min_others=3)), tables)
     shown = [q for (q, _), (later, _) in zip(asked, asked[2:], strict=False) if isinstance(later, Moments)]
     for question, addends in asked:
-        if isinstance(question, Counts) and question in shown:
+        if isinstance(question, PatternCounts) and question in shown:
             own = addends[0] * question.limits
             others = np.sum(addends[1:], axis=0) * question.limits
             assert np.all(others >= 3 - 1e-6), (own, others)
@@ -303,7 +303,7 @@ def test_unknown_ways_of_hiding_are_refused_before_a_sum():
 
 def test_an_unknown_question_is_refused():
     with pytest.raises(InvalidParameter, match="not a question"):
-        answered(held(chapter_records())[0], Own({}), Question(np.ones(1)))
+        answered(held(chapter_records())[0], Own({}), SumQuestion(np.ones(1)))
 
 
 def test_moments_before_counts_are_refused():
@@ -360,5 +360,5 @@ def test_a_private_training_can_be_driven_by_messages():
             step(c, m, state, total, n)
             for c, m, n, (state, _) in zip(conversations, members, noises, states, strict=True)
         ]
-    assert isinstance(states[0][0], MemberState)
+    assert isinstance(states[0][0], TrainingState)
     assert len({each.patterns["means"].tobytes() for _, each in states}) == 1

@@ -115,6 +115,27 @@ def test_columns_of_different_units_and_dates_are_drawn_apart() -> None:
     assert number_table(numbers).rows[0][2] == "1970-01-02 (1970-01-01 – 1970-01-03)"
 
 
+def of_columns(**ends: tuple[float, float]) -> ReleasedNumbers:
+    return ReleasedNumbers(
+        {
+            "column": list(ends),
+            "mean": [(low + high) / 2 for low, high in ends.values()],
+            "mean_low": [low for low, _ in ends.values()],
+            "mean_high": [high for _, high in ends.values()],
+        },
+        measured="mean",
+        labels=("column",),
+    )
+
+
+def test_columns_without_a_unit_share_an_axis_only_where_each_interval_can_be_seen() -> None:
+    (together,) = measured_rows(of_columns(age=(40.0, 42.0), stay=(3.0, 5.0)))
+    assert together.labels == ["age", "stay"]
+    apart = measured_rows(of_columns(crew=(6.6, 7.4), water=(100.0, 570.0), pumps=(1.0, 30.0)))
+    assert [rows.labels for rows in apart] == [["crew"], ["water"], ["pumps"]]
+    assert [rows.axis for rows in apart] == ["mean"] * 3
+
+
 UNKNOWN = ReleasedNumbers(
     {
         "ward": ["a", "b"],

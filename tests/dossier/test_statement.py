@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -12,7 +13,7 @@ from sudare.dossier.bilingual_sections import Text
 from sudare.dossier.promise_texts import STRENGTH_IN_JAPANESE
 from sudare.dossier.registry_entry import Publication, registry_entry
 from sudare.dossier.release_product_kinds import PRODUCTS
-from sudare.dossier.statement import KIND, NO_ADVICE, sections_of
+from sudare.dossier.statement import KIND, NO_ADVICE, sections_of, whose_word
 from sudare.dossier.statement_facts import Facts
 from sudare.report.privacy_card import card_rows
 from tests.dossier.made_up_facts import PROMISES, Promise, made_up_facts
@@ -105,6 +106,18 @@ def test_rows_that_were_not_shuffled_have_no_statement_about_linking() -> None:
     answers = [row.answer.en for section in sections_of(unshuffled) for row in section.rows]
     assert any("no statement about linking" in text for text in answers)
     assert any("linking a row to somebody is not bounded" in text for text in answers)
+
+
+def test_it_says_on_whose_word_it_rests() -> None:
+    facts = made_up_facts("PrivateMean", PROMISES[0])
+    for signature, en, ja in (
+        ("trusted", "trusts the key", "信頼する"),
+        ("unchecked", "everything below is the word of somebody unknown", "誰とも分からない者"),
+    ):
+        told = whose_word(replace(facts, card=replace(facts.card, signature=signature)))
+        assert "is the word of whoever signed it" in told.en
+        assert en in told.en
+        assert ja in told.ja
 
 
 def test_it_says_that_it_is_no_advice() -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from sudare import files
-from sudare.consortium import Agreement, LearningTask, Member, signature_status
+from sudare.consortium import Agreement, Deadlines, LearningTask, Member, signature_status
 from sudare.consortium.certificate_expiry import expiry_lines
 from sudare.consortium.health_endpoint import HealthEndpoint
 from sudare.consortium.network.transport.certificates import write_kits
@@ -32,6 +32,7 @@ from sudare.errors import AgreementMismatch, NotConnected
 from tests.cli.conftest import invoked
 from tests.consortium.clinics import founded, node_of, patients, run_together
 from tests.consortium.local_transport import LocalHub
+from tests.consortium.test_node import staying
 
 RISK = LearningTask("risk", "one-sum", 1.0)
 ROOT = Path(__file__).resolve().parents[2]
@@ -189,6 +190,31 @@ def test_a_task_that_one_member_stopped_goes_on_at_all_once_that_member_runs_it_
         is_over.set()
         for thread in threads:
             thread.join()
+    assert spent(members) == [1.0] * 3
+
+
+def test_a_task_goes_on_once_a_member_that_was_away_too_long_runs_it_again(tmp_path: Path) -> None:
+    """That the others had given up is what it hears first; it is the past."""
+    members, hub = founded(tmp_path, RISK, deadlines=Deadlines(2.0, 300.0)), LocalHub()
+
+    def until(*expected: str) -> None:
+        for _ in range(600):
+            found = [states_of(member).get("risk", {}).get("state") for member in members]
+            if found[: len(expected)] == list(expected):
+                return
+            time.sleep(0.1)
+        raise AssertionError([states_of(member).get("risk") for member in members])
+
+    with staying(*(node_of(member, hub) for member in members[:2])):
+        with staying(node_of(members[2], hub)):
+            time.sleep(2.0)
+        ask_running_node(members[0], "risk")
+        until("failed", "failed")
+        with staying(node_of(members[2], hub)):
+            # It hears of the task from who asked for it, and that both have given up.
+            until("failed", "failed", "failed")
+            ask_running_node(members[2], "risk")
+            until("finished", "finished", "finished")
     assert spent(members) == [1.0] * 3
 
 

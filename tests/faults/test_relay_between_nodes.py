@@ -70,6 +70,31 @@ def test_over_a_rough_network() -> None:
     check_everyone_right(consortium)
 
 
+@pytest.mark.parametrize("milliseconds", [4, 24])
+def test_the_relay_does_not_wait_for_a_member_that_is_there_and_has_stopped(milliseconds: int) -> None:
+    """It waited in every sum for what did not come."""
+    consortium = relayed(sums=10)
+    reason = TaskStopped("It was cancelled.", "Wait.")
+    consortium.simulation.at(milliseconds / 1e3, lambda: consortium.runners["member-00"].stop(reason))
+    assert consortium.run()
+    assert consortium.simulation.now < SILENCE_SECONDS / 2
+    assert set(consortium.results()) == {"member-01", "member-02", "member-03"}
+
+
+def test_what_a_member_said_in_a_sum_before_it_stopped_is_no_sign_that_it_goes_on() -> None:
+    """It had come too early, and was kept until the relay began that sum."""
+    consortium = relayed(sums=2)
+    assert consortium.run()
+    relay, request = consortium.collecting, packed(SumRequest(NO_HISTORY, 4))
+    for word, is_stopped in (
+        (Envelope("joint", STOP), True),
+        (Envelope("joint", SUM, 1, body=b"early"), True),
+        (Envelope("joint", COLLECT, 1, 0, request), False),
+    ):
+        relay.receive("member-00", word, 1.0)
+        assert ("member-00" in relay._stopped_by) == is_stopped
+
+
 # The relay is killed
 
 

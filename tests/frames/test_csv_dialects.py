@@ -241,6 +241,15 @@ def test_numbers_as_people_write_them(tmp_path: Path, text: str, said: dict[str,
         assert found == {"amount": [1234567.5, 12.0], "code": [1, 2], "ward": ["a", "b"]}
 
 
+def test_codes_in_full_width_figures_are_told_with_the_fix(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("grade,n\n１,3\n2,4\n")
+    schema = Schema({"grade": Category((1, 2)), "n": Number(0, 9)})
+    with pytest.raises(WrongType, match=r"'grade' is declared to hold categories .* full-width") as refused:
+        read(tmp_path / "x.csv", schema=schema)
+    assert "tidy=yes" in str(refused.value)
+    assert read(CsvFile(tmp_path / "x.csv", tidy=True), schema=schema)["grade"].tolist() == [1, 2]
+
+
 def test_what_is_no_number_stays_refused_and_gaps_stay_gaps(tmp_path: Path) -> None:
     file = tmp_path / "amounts.csv"
     file.write_text("amount,code,ward\n1234,1,a\nmany,2,b\n")

@@ -69,8 +69,13 @@ def weighted(ages, is_female, weights):
 def test_every_other_pass_begins_with_the_last_piece(folder, client, monkeypatch):
     """Where workers write rows to disk, those that were looked at last are still in memory."""
     rows, asked = checked_rows(folder, arrays_of, SCHEMA, cluster=client), []
-    submitted = dask_worker_rows._submitted
-    monkeypatch.setattr(dask_worker_rows, "_submitted", lambda *call: (asked.append(call[-1].key), submitted(*call))[1])
+    submitted = dask_worker_rows._submitted_together
+
+    def noted(client, name, functions, futures):
+        asked.extend(future.key for future in futures)
+        return submitted(client, name, functions, futures)
+
+    monkeypatch.setattr(dask_worker_rows, "_submitted_together", noted)
     sums = [rows.total(float_sums) for _ in range(3)]
     each = len(rows.pieces)
     assert each > 1

@@ -46,6 +46,9 @@ def test_lists_and_records_are_no_persons():
     for values in ([["a"], ["b"]], [{"id": "a"}, {"id": "b"}]):
         with pytest.raises(WrongType, match="'who' holds values of several types, or of a type that is not supported"):
             person_texts(pa.chunked_array([pa.array(values)]), "who")
+    calendar = pa.array([(0, 1, 0)], pa.month_day_nano_interval())
+    with pytest.raises(WrongType, match="'who' holds values of several types"):
+        person_texts(pa.chunked_array([calendar]), "who")
 
 
 @given(st.lists(st.binary(max_size=50), max_size=8))

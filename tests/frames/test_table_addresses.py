@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
-from sudare.errors import SourceUnreadable
+from sudare.errors import InvalidParameter, SourceUnreadable
+from sudare.frames import CsvFile, column_types
 from sudare.frames.databases import SqlSource
 from sudare.frames.table_addresses import ObjectAddress, TableAddress, parsed
+from sudare.privacy.source_identity import given_source
 
 
 @pytest.mark.parametrize(
@@ -85,3 +90,13 @@ def test_what_cannot_be_told_is_refused_and_not_quoted(text: str) -> None:
     with pytest.raises(SourceUnreadable) as refusal:
         parsed(text)
     assert "hidden" not in str(refusal.value)
+
+
+def test_a_path_in_another_encoding_is_refused_in_words(tmp_path: Path) -> None:
+    place = os.fsdecode(os.fsencode(tmp_path) + "/来院.csv".encode("shift_jis"))
+    Path(place).write_text("age\n3\n")
+    for given in (place, Path(place), CsvFile(place)):
+        with pytest.raises(InvalidParameter, match="UTF-8"):
+            column_types(given)
+        with pytest.raises(InvalidParameter, match="UTF-8"):
+            given_source(given)

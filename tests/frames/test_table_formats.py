@@ -9,10 +9,12 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
-from sudare.errors import SourceUnreadable
+from sudare.errors import SourceMismatch, SourceUnreadable
 from sudare.frames import batches, read, source
+from sudare.privacy import Ledger
 from sudare.privacy.source_identity import covers, given_source, looked_at
 from sudare.schema import Category, Number, Schema
+from sudare.statistics import PrivateMean
 from tests.frames.test_every_source import visits
 from tests.source_kinds import SOURCES, delta, library
 
@@ -56,6 +58,21 @@ class TestDelta:
         assert found is not None
         assert found.text == str(Path(table).resolve())
         assert len(found.listed) == 1
+
+    def test_a_list_of_files_elsewhere_is_told_as_that(self, tmp_path: Path) -> None:
+        table = delta(visits(), tmp_path)
+        account = Ledger(tmp_path / "ledger.db").account("visits", epsilon=1.0, source=table)
+        pyarrow.parquet.write_table(visits().slice(0, 10), tmp_path / "elsewhere.parquet")
+        log = sorted((table / "_delta_log").glob("*.json"))[-1]
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        for line in lines:
+            if "add" in line:
+                line["add"]["path"] = "../elsewhere.parquet"
+        log.write_text("\n".join(map(json.dumps, lines)))
+        schema = Schema({"age": Number(0, 110)})
+        with pytest.raises(SourceMismatch, match="lists files that do not lie at"):
+            PrivateMean(0.5, schema=schema, account=account).fit(table)
+        assert account.spent().epsilon == 0
 
     def test_deletion_vectors_are_refused(self, tmp_path: Path) -> None:
         table = delta(visits(), tmp_path)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sudare.dictionary.em import Terms
+from sudare.dictionary.em import TrainingTerms
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.joint.member_rows import ModelReading
@@ -38,7 +38,7 @@ def rounding_steps(size):
 
 def dictionary_plan(columns, patterns, most_rows, rows=1000):
     names = tuple(f"c{index}" for index in range(columns))
-    terms = Terms(names, -np.ones(columns), np.ones(columns), 3, SparseGaussian(), patterns)
+    terms = TrainingTerms(names, -np.ones(columns), np.ones(columns), 3, SparseGaussian(), patterns)
     return PrivateTerms(terms, EPSILON, DELTA, 1, 8, rows_per_unit=most_rows).plan(rows)
 
 

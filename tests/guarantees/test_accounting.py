@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from sudare.papers.own.batch_composition import declared_batch
+from sudare.papers.own_studies.batch_composition import declared_batch
 from sudare.privacy.accounting import (
     Budget,
     Cost,

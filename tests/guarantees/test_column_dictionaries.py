@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sudare.audit import distinguish_gaussian
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson
-from sudare.dictionary.distributed_noise import NoisePlan, Release
+from sudare.dictionary.distributed_noise import NoisePlan, NoisyTotal
 from sudare.dictionary.exponential_families import Frame, Patterns
 from sudare.dictionary.private_column_patterns import own_intervals
 from sudare.dictionary.private_sum_questions import Intervals, NoisyStatistics
@@ -41,7 +41,7 @@ def records(family, random, rows):
 
 def question_about(family, patterns, intervals, plan=None, columns=3):
     size = len(patterns) * (1 + family.statistic_count(columns))
-    plan = plan or NoisePlan(1.0, 1e-3, 3, 1, (Release(size, 2.0, Fraction(1)),), 100)
+    plan = plan or NoisePlan(1.0, 1e-3, 3, 1, (NoisyTotal(size, 2.0, Fraction(1)),), 100)
     frame = Frame(np.zeros(columns), np.ones(columns))
     weights = np.full(len(patterns), 1 / len(patterns))
     return NoisyStatistics(np.ones(size), plan, plan.releases[0], family, frame, patterns, weights, intervals)
@@ -87,7 +87,7 @@ def far_pair(family):
         pair = np.array([[1e-3]]), np.array([[1e6]])
     intervals, _ = own_intervals(family, patterns, 1)
     size = 2 * (1 + family.statistic_count(1))
-    plan = NoisePlan(EPSILON, 1e-3, 2, 1, (Release(size, 2.0, Fraction(1)),), 2)
+    plan = NoisePlan(EPSILON, 1e-3, 2, 1, (NoisyTotal(size, 2.0, Fraction(1)),), 2)
     return question_about(family, patterns, intervals, plan, columns=1), pair
 
 
@@ -153,7 +153,7 @@ def test_statistics_that_are_not_clipped_are_refused(family):
 def test_half_of_the_sensitivity_is_refused(family):
     """Bug: noise for half of what a replaced record moves."""
     question, pair = far_pair(family)
-    small = Release(question.release.size, 1.0, Fraction(1))
+    small = NoisyTotal(question.release.size, 1.0, Fraction(1))
     plan = replace(question.plan, releases=(small,))
     audit = gate(replace(question, plan=plan, release=small), pair)
     assert not audit.holds, str(audit)
@@ -171,7 +171,7 @@ def test_codes_of_many_columns_that_are_not_made_shorter_are_refused():
     family = Categorical(levels=(2,) * columns)
     patterns = Patterns({"probabilities": np.full((1, 2 * columns), 0.5)})
     intervals, _ = own_intervals(family, patterns, columns)
-    release = Release(1 + 2 * columns, 2.0, Fraction(1))
+    release = NoisyTotal(1 + 2 * columns, 2.0, Fraction(1))
     plan = NoisePlan(EPSILON, 1e-3, 2, 1, (release,), 2)
     question = question_about(family, patterns, intervals, plan, columns)
     pair = np.zeros((1, columns)), np.ones((1, columns))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from sudare.audit import distinguish_gaussian
-from sudare.dictionary.distributed_noise import NoisePlan, Release
+from sudare.dictionary.distributed_noise import NoisePlan, NoisyTotal
 from sudare.dictionary.exponential_families import Frame, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_tables import Records
@@ -46,7 +46,7 @@ def moments_question(random, patterns=2, columns=2, plan=None, clip=None):
     means = random.normal(size=(patterns, columns))
     precisions = np.stack([random_precision(random, columns) for _ in range(patterns)])
     size = patterns * (1 + columns + columns * (columns + 1) // 2)
-    plan = plan or NoisePlan(1.0, 1e-3, 3, 1, (Release(size, ROOT_SIX, Fraction(1)),), 100)
+    plan = plan or NoisePlan(1.0, 1e-3, 3, 1, (NoisyTotal(size, ROOT_SIX, Fraction(1)),), 100)
     clip = clip or Clip(random.normal(size=(patterns, columns)), precisions * 0.7, 1.5)
     frame = Frame(np.zeros(columns), np.ones(columns))
     weights = random.dirichlet(np.ones(patterns))
@@ -72,7 +72,7 @@ def far_pair():
     precisions = np.stack([np.eye(1)] * 2)
     means = np.array([[-30.0], [30.0]])
     clip = Clip(means, precisions, 1.0)
-    plan = NoisePlan(EPSILON, 1e-3, 2, 1, (Release(6, ROOT_SIX, Fraction(1)),), 2)
+    plan = NoisePlan(EPSILON, 1e-3, 2, 1, (NoisyTotal(6, ROOT_SIX, Fraction(1)),), 2)
     question = NoisyMoments(
         np.ones(6), plan, plan.releases[0], Frame(np.zeros(1), np.ones(1)), means, precisions, np.full(2, 0.5), clip
     )
@@ -88,7 +88,7 @@ def test_root_six_is_reached():
 @given(st.integers(0, 10**6), st.integers(1, 5))
 def test_two_records_differ_by_two_root_columns_in_the_opening(seed, columns):
     random = np.random.default_rng(seed)
-    plan = NoisePlan(1.0, 1e-3, 2, 1, (Release(2 * columns, 2 * math.sqrt(columns), Fraction(1)),), 9)
+    plan = NoisePlan(1.0, 1e-3, 2, 1, (NoisyTotal(2 * columns, 2 * math.sqrt(columns), Fraction(1)),), 9)
     question = NoisyOpening(np.ones(2 * columns), plan, plan.releases[0], np.full(columns, -3.0), np.full(columns, 5.0))
     rows = question.contributions(10 * random.normal(size=(8, columns)))
     distances = np.linalg.norm(rows[:, np.newaxis] - rows, axis=2)
@@ -131,7 +131,7 @@ def test_the_noise_of_all_sums_is_that_of_one_gaussian():
 def test_unknown_shares_alone_have_the_variance(members, data, epsilon):
     """S − t shares of σ²/(S−t): exactly, as rationals, not less than σ²."""
     known = data.draw(st.integers(1, members - 1))
-    release = Release(10, 1.0, Fraction(1))
+    release = NoisyTotal(10, 1.0, Fraction(1))
     plan = NoisePlan(epsilon, 1e-6, members, known, (release,), 1000)
     unknown = (members - known) * Fraction(plan.share_in_steps(release)) ** 2
     assert unknown >= Fraction(plan.deviation_in_steps(release)) ** 2
@@ -173,7 +173,7 @@ def test_shares_are_within_the_stated_distance_of_rounded_normal_noise(deviation
 
 
 def test_plans_that_cannot_hold_are_refused():
-    release = Release(10, 1.0, Fraction(1))
+    release = NoisyTotal(10, 1.0, Fraction(1))
     for known in (0, 3):
         with pytest.raises(InvalidParameter, match="colluders"):
             NoisePlan(1.0, 1e-6, 3, known, (release,), 100)
@@ -250,7 +250,7 @@ def test_too_few_colluders_planned_for_are_refused():
 def test_the_sensitivity_of_an_added_record_is_refused():
     """Bug: √3, the norm of one record, where a replaced one moves the sum by √6."""
     question, pair = far_pair()
-    small = Release(6, math.sqrt(3), Fraction(1))
+    small = NoisyTotal(6, math.sqrt(3), Fraction(1))
     plan = replace(question.plan, releases=(small,))
     audit = gate(replace(question, plan=plan, release=small), pair)
     assert not audit.holds, str(audit)

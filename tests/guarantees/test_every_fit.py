@@ -48,6 +48,8 @@ MOST_ROWS = 3
 BOUNDED = Schema({"age": Number(0, 100), "height": Number(0, 2, centre=1), "ill": Label((0, 1))})
 WITH_PERSONS = Schema(dict(BOUNDED.columns), Person("who", MOST_ROWS))
 WITHOUT_TARGET = Schema({"age": Number(0, 100), "height": Number(0, 2, centre=1)})
+NUMBERS_OF_PERSONS = Schema(dict(WITHOUT_TARGET.columns), Person("who", MOST_ROWS))
+FOUND_GROUPS = {"keys": ["ill"], "quantile_of": ["height"]}
 NUMBER_TARGET = Schema({"age": Number(0, 100), "height": Number(0, 2, centre=1)}, target="age")
 
 
@@ -125,7 +127,7 @@ def linked_at_most(k: int) -> Callable[[float, float], tuple[float, float]]:
 
 def twice(epsilon: float, delta: float) -> tuple[float, float]:
     """Add/remove in an account for replaced rows: a row is removed, and another added."""
-    return 2 * epsilon, 0.0
+    return 2 * epsilon, delta * (1 + math.exp(epsilon))
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,14 @@ CASES = [
         "GroupedTable", {**PURE, "schema": BOUNDED, "by": GROUPED_BY, "neighbours": "add-remove"}, table, formula=twice
     ),
     Case("GroupedTable", {**APPROXIMATE, "schema": BOUNDED, "by": GROUPED_BY, "quantile_of": ["height"]}, table),
+    Case("GroupedTable", {**APPROXIMATE, "schema": WITHOUT_TARGET, **FOUND_GROUPS}, table),
+    Case("GroupedTable", {**APPROXIMATE, "schema": NUMBERS_OF_PERSONS, **FOUND_GROUPS}, table, says=PERSONS),
+    Case(
+        "GroupedTable",
+        {**APPROXIMATE, "schema": WITHOUT_TARGET, **FOUND_GROUPS, "neighbours": "add-remove"},
+        table,
+        formula=twice,
+    ),
     Case("PrivateQuantiles", {**PURE, "bounds": (-1, 1)}, can_be_chosen=True),
     Case("PrivateQuantiles", {**PURE, "schema": WITH_PERSONS}, table, says=PERSONS, can_be_chosen=True),
     Case("PrivateQuantiles", {**PURE, "bounds": (-1, 1), "neighbours": "add-remove"}, formula=twice),

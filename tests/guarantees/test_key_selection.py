@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 
+from sudare.statistics.joint_quantiles import JointQuantiles
 from sudare.statistics.key_selection import KeySelection
+from tests.guarantees.test_quantiles import permute_and_flip_law
 
 KEYS = 3
 Table = tuple[int, ...]
@@ -96,3 +99,71 @@ class SelectsWhatNobodyHides(KeySelection):
 @pytest.mark.parametrize("planted", [ForgetsRowsOfAUnit, SelectsWhatNobodyHides])
 def test_planted_bugs_are_found(planted) -> None:
     assert largest_delta(planted(1.0, 1e-6, "replace-one", 3)) > 1.5e-6
+
+
+# Keys, then a median of each group that was found and of all other rows: counts of two cells for each of two keys.
+
+Cells = tuple[tuple[int, int], ...]
+Shown = Callable[[Cells, tuple[bool, ...]], list[np.ndarray]]
+
+
+def groups_of(table: Cells, found: tuple[bool, ...]) -> list[np.ndarray]:
+    """The counts of each key that was found, and of all other rows together."""
+    kept = [np.array(counts) for counts, up in zip(table, found, strict=True) if up]
+    others = [counts for counts, up in zip(table, found, strict=True) if not up]
+    return [*kept, np.array(others, dtype=np.int64).reshape(-1, 2).sum(axis=0)]
+
+
+def groups_that_occur(table: Cells, found: tuple[bool, ...]) -> list[np.ndarray]:
+    """Planted bug: medians of all keys that rows have, whether they were found or not."""
+    return [np.array(counts) for counts in table if sum(counts)]
+
+
+def law_with_medians(
+    table: Cells, selection: KeySelection, medians: JointQuantiles, shown: Shown
+) -> dict[tuple[object, ...], float]:
+    """The chance of every set of keys with every choice of cells."""
+    chances: dict[tuple[object, ...], float] = {}
+    for found, chance in law(tuple(map(sum, table)), selection).items():
+        laws = []
+        for counts in shown(table, found):
+            choices, rate = medians.first_draw([counts], ())
+            laws.append(permute_and_flip_law([choice.errors() for choice in choices], rate))
+        for cells in itertools.product(*laws):
+            chances[(found, cells)] = chance * math.prod(one[cell] for one, cell in zip(laws, cells, strict=True))
+    return chances
+
+
+def delta_of_both(selection: KeySelection, medians: JointQuantiles, shown: Shown = groups_of) -> float:
+    """The least δ with which keys and medians together are (ε, δ)-DP, ε the sum of both, between all neighbours of some tables."""
+    near = selection.threshold // 2
+    worst = 0.0
+    for table in (((1, 0), (0, 0)), ((0, 1), (3, 2)), ((near, near + 1), (1, 0)), ((near + 2, near), (near, near + 3))):
+        mine = law_with_medians(table, selection, medians, shown)
+        flat = tuple(itertools.chain.from_iterable(table))
+        for other in set(neighbours_of(flat, selection)):
+            theirs = law_with_medians((other[:2], other[2:]), selection, medians, shown)
+            grown = math.exp(selection.epsilon + medians.epsilon)
+            worst = max(worst, sum(max(theirs[seen] - grown * mine.get(seen, 0.0), 0.0) for seen in theirs))
+    return worst
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_medians_of_found_keys_and_of_the_others_cost_their_own_epsilon_beside(neighbours, rows) -> None:
+    selection = KeySelection(0.5, 1e-4, neighbours, rows)
+    medians = JointQuantiles((0.5,), 1, 1.5, neighbours, rows, grouped=True)
+    assert delta_of_both(selection, medians) <= 1e-4
+
+
+class PaysForOneGroup(JointQuantiles):
+    """Planted bug: a replaced row is taken to change the median of one group only, and errors to move by less than they do."""
+
+    def rate(self, share):  # type: ignore[no-untyped-def]
+        return 4 * super().rate(share)
+
+
+@pytest.mark.parametrize(("kind", "shown"), [(PaysForOneGroup, groups_of), (JointQuantiles, groups_that_occur)])
+def test_planted_bugs_of_medians_by_key_are_found(kind, shown) -> None:
+    selection = KeySelection(0.5, 1e-4, "replace-one", 1)
+    assert delta_of_both(selection, kind((0.5,), 1, 1.5, "replace-one", 1, grouped=True), shown) > 2e-4

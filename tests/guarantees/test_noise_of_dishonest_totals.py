@@ -27,7 +27,7 @@ from sudare.consortium.tasks.definitions import DictionaryTask, LearningTask, Sc
 from sudare.consortium.tasks.task_activities import learning_terms as agreed_terms
 from sudare.dictionary import private_sum_questions as private_questions
 from sudare.dictionary.column_families import Categorical, ColumnFamily, Gamma, Poisson
-from sudare.dictionary.distributed_noise import NoisePlan, Release, on_grid_towards_zero
+from sudare.dictionary.distributed_noise import NoisePlan, NoisyTotal, on_grid_towards_zero
 from sudare.dictionary.exponential_families import Family, Frame, Patterns, log_weights
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.in_process_secure_sums import ADDENDS
@@ -40,7 +40,7 @@ from sudare.dictionary.private_sum_questions import (
     NoisyStatistics,
 )
 from sudare.dictionary.private_training import PrivateTerms
-from sudare.dictionary.sum_questions import Question
+from sudare.dictionary.sum_questions import SumQuestion
 from sudare.dictionary.training import trained
 from sudare.errors import AgreementError, ImplausibleTotal, SudareError
 from sudare.joint import (
@@ -57,7 +57,7 @@ from sudare.joint import sum_requests as learning_requests
 from sudare.joint.learning_script import script_of
 from sudare.joint.noise_shares import GaussianShares
 from sudare.joint.private_dictionary_script import PrivateDictionaryWalk
-from sudare.joint.sum_requests import GradientSum, NoisySum, Request, RowCount
+from sudare.joint.sum_requests import GradientSum, NoisySum, RowCount, SumRequest
 from sudare.joint.sum_script import Finished, Walk
 from sudare.linear.losses import Logistic
 from sudare.privacy.accounting import Cost
@@ -219,7 +219,7 @@ def own_rows(terms: LearningTerms | ScalerTerms | BoostingTerms) -> tuple:
 
 def learning_journey(
     terms: LearningTerms | ScalerTerms | BoostingTerms,
-    choose: Callable[[Request], np.ndarray],
+    choose: Callable[[SumRequest], np.ndarray],
     change: Callable[[LearningWalk], None] = lambda walk: None,
 ) -> Journey:
     """A member's training when the adversary chooses every total, knowing the request that it answers."""
@@ -266,11 +266,11 @@ def words(values: np.ndarray) -> np.ndarray:
     return np.array([int(value) % WORD for value in values], dtype=np.uint64)
 
 
-def learning_liar(random: np.random.Generator, rows: int) -> Callable[[Request], np.ndarray]:
+def learning_liar(random: np.random.Generator, rows: int) -> Callable[[SumRequest], np.ndarray]:
     """Totals of one liar: so many rows; then of one style, within what is plausible or beyond."""
     style = random.integers(5)
 
-    def choose(request: Request) -> np.ndarray:
+    def choose(request: SumRequest) -> np.ndarray:
         if isinstance(request, RowCount):
             return words(np.array([rows], dtype=object))
         most = request.largest_total * (1 - 1e-9)
@@ -327,7 +327,7 @@ PLAIN = {
 }
 
 
-def harmless(rows: int) -> Callable[[Request], np.ndarray]:
+def harmless(rows: int) -> Callable[[SumRequest], np.ndarray]:
     """So many rows, and zeros."""
     return lambda request: words(np.full(request.size, rows if isinstance(request, RowCount) else 0, dtype=object))
 
@@ -416,7 +416,7 @@ PLACES = [0.0, 1.0, -30.0, 1e10, -1e150, 1e200, 1e300, 1.7e308, -1.7e308, math.i
 
 
 def gradient_sum(place: list[float]) -> GradientSum:
-    plan = NoisePlan(1.0, 1e-3, 3, 1, (Release(2, 2.0, Fraction(1)),), 18)
+    plan = NoisePlan(1.0, 1e-3, 3, 1, (NoisyTotal(2, 2.0, Fraction(1)),), 18)
     reading = replace(PLANE, norm_bound=20.0)
     return GradientSum(2, 1e15, reading, GaussianShares(plan, plan.releases[0]), np.array(place), 5.0, plan.grid)
 
@@ -462,7 +462,7 @@ def test_gradients_that_are_not_clipped_are_refused(bug, place, monkeypatch):
 
 def test_own_sums_that_wrap_stay_sums():
     """However many rows: the addend is the sum plus the noise modulo 2⁶⁴, and no nearest end."""
-    plan = NoisePlan(1.0, 1e-3, 3, 1, (Release(3, 2.0, Fraction(1)),), 18)
+    plan = NoisePlan(1.0, 1e-3, 3, 1, (NoisyTotal(3, 2.0, Fraction(1)),), 18)
     source = KnownNoise()
     exact = np.array([2**63 - 1, -(2**63), 5])
     addend = GaussianShares(plan, plan.releases[0]).noisy(exact, source)
@@ -483,7 +483,7 @@ def contributions(table: np.ndarray, question: NoisyQuestion) -> np.ndarray:
 
 
 def dictionary_journey(
-    private: PrivateTerms, choose: Callable[[Question], np.ndarray], table: np.ndarray | None = None
+    private: PrivateTerms, choose: Callable[[SumQuestion], np.ndarray], table: np.ndarray | None = None
 ) -> Journey:
     """A member's private dictionary training when the adversary chooses every total, as numbers."""
     table = np.vstack([dictionary_tables(1)[0][:31], FAR]) if table is None else table
@@ -494,7 +494,7 @@ def dictionary_journey(
 
     def told() -> np.ndarray:
         question = script.after(tuple(heard))
-        assert isinstance(question, Question)
+        assert isinstance(question, SumQuestion)
         return words(np.rint(choose(question) / question.limits * 2.0**52))
 
     def seen(total: np.ndarray, addend: np.ndarray) -> None:
@@ -512,11 +512,11 @@ def dictionary_journey(
     return journey
 
 
-def dictionary_liar(random: np.random.Generator, rows: float) -> Callable[[Question], np.ndarray]:
+def dictionary_liar(random: np.random.Generator, rows: float) -> Callable[[SumQuestion], np.ndarray]:
     """So many records; then counts, sums and products of one style within what is plausible: patterns that grow, shrink or run away."""
     style = random.integers(6)
 
-    def choose(question: Question) -> np.ndarray:
+    def choose(question: SumQuestion) -> np.ndarray:
         if not isinstance(question, NoisyQuestion):
             return np.array([rows])
         most = question.plan.rows + 9.9 * question.plan.total_deviation(question.release)
@@ -564,11 +564,11 @@ COLUMN_FAMILIES: list[tuple[ColumnFamily, float, float]] = [
 ]
 
 
-def column_liar(random: np.random.Generator, rows: float) -> Callable[[Question], np.ndarray]:
+def column_liar(random: np.random.Generator, rows: float) -> Callable[[SumQuestion], np.ndarray]:
     """So many records; then random totals, or statistics at the ends of what is plausible with counts that vanish, fit or are negative."""
     style = random.integers(4)
 
-    def choose(question: Question) -> np.ndarray:
+    def choose(question: SumQuestion) -> np.ndarray:
         if not isinstance(question, NoisyQuestion):
             return np.array([rows])
         most = question.plan.rows + 9.9 * question.plan.total_deviation(question.release)
@@ -598,10 +598,10 @@ def test_columns_that_are_not_normal_have_the_noise_they_were_charged_for(seed, 
     assert journey.sent or rows < 40 or rows > members * 2**32
 
 
-def harmless_dictionary(rows: int) -> Callable[[Question], np.ndarray]:
+def harmless_dictionary(rows: int) -> Callable[[SumQuestion], np.ndarray]:
     """So many records, and patterns that stay as they are."""
 
-    def choose(question: Question) -> np.ndarray:
+    def choose(question: SumQuestion) -> np.ndarray:
         if not isinstance(question, NoisyMoments):
             return np.full(question.size, 0.0 if isinstance(question, NoisyQuestion) else rows)
         return np.tile([rows / 2, 0, 0, rows / 8, 0, rows / 8], len(question.weights)).astype(np.float64)
@@ -627,10 +627,10 @@ def _rounded_responsibilities(family: Family, Z: np.ndarray, patterns: Patterns,
         return np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True))
 
 
-def _shrinking(rows: int) -> Callable[[Question], np.ndarray]:
+def _shrinking(rows: int) -> Callable[[SumQuestion], np.ndarray]:
     """Patterns that shrink from sum to sum, both in one place: every record is at an immense distance from both."""
 
-    def choose(question: Question) -> np.ndarray:
+    def choose(question: SumQuestion) -> np.ndarray:
         if not isinstance(question, NoisyMoments):
             return np.full(question.size, 0.0 if isinstance(question, NoisyQuestion) else rows)
         return np.tile([rows / 2, 0, 0, 0, 0, 0], len(question.weights)).astype(np.float64)
@@ -682,7 +682,7 @@ def test_records_are_clipped_whatever_the_patterns(seed, first, second, precisio
     numbers = [first, second, *random.choice(EXTREMES, size=6).tolist()]
     means, centres = np.array(numbers[:4]).reshape(2, 2), np.array(numbers[4:]).reshape(2, 2)
     inverses = np.full((2, 2, 2), random.choice(EXTREMES))
-    plan = NoisePlan(1.0, 1e-3, 3, 1, (Release(12, math.sqrt(6), Fraction(1)),), 100)
+    plan = NoisePlan(1.0, 1e-3, 3, 1, (NoisyTotal(12, math.sqrt(6), Fraction(1)),), 100)
     frame = Frame(np.zeros(2), np.full(2, float(random.choice([1e-100, 1.0]))))
     question = NoisyMoments(
         np.ones(12), plan, plan.releases[0], frame, means, np.repeat(np.eye(2)[np.newaxis] * precision, 2, axis=0),

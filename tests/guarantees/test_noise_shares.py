@@ -21,7 +21,7 @@ from scipy.special import kve
 from scipy.stats import chisquare, gamma, kstest
 
 from sudare.audit import distinguish, distinguish_gaussian
-from sudare.dictionary.distributed_noise import NoisePlan, Release
+from sudare.dictionary.distributed_noise import NoisePlan, NoisyTotal
 from sudare.errors import InvalidParameter
 from sudare.joint import gamma_norm_noise_shares, noise_shares
 from sudare.joint.gamma_norm_noise_shares import (
@@ -409,7 +409,7 @@ def gaussian_gate(plan, samples=3000, honest_members=2):
 
 
 def plan_of_three(sensitivity=2.0, members=3, colluders=1):
-    return NoisePlan(5.0, 1e-3, members, colluders, (Release(2, sensitivity, Fraction(1)),), 2)
+    return NoisePlan(5.0, 1e-3, members, colluders, (NoisyTotal(2, sensitivity, Fraction(1)),), 2)
 
 
 def test_a_member_that_subtracts_its_own_share_still_faces_the_claimed_mu():

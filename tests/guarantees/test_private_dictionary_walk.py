@@ -19,7 +19,7 @@ from sudare.dictionary.in_process_secure_sums import ADDENDS
 from sudare.dictionary.member_tables import Records
 from sudare.dictionary.private_sum_questions import NoisyQuestion
 from sudare.dictionary.private_training import PrivateTerms
-from sudare.dictionary.sum_questions import Question
+from sudare.dictionary.sum_questions import SumQuestion
 from sudare.dictionary.training import trained
 from sudare.joint.private_dictionary_script import PrivateDictionaryWalk
 from sudare.joint.sum_script import Finished
@@ -80,12 +80,12 @@ def handed_out(walks: list[PrivateDictionaryWalk], count: int) -> list[list[np.n
     return sums
 
 
-def asked(private: PrivateTerms, sums: list[list[np.ndarray]]) -> list[Question]:
+def asked(private: PrivateTerms, sums: list[list[np.ndarray]]) -> list[SumQuestion]:
     """The questions of a training whose words these are, found out from totals alone as anybody can."""
     conversation, heard, questions = ScriptReplay(lambda: trained(private)), (), []
     for words in sums:
         question = conversation.after(heard)
-        assert isinstance(question, Question)
+        assert isinstance(question, SumQuestion)
         questions.append(question)
         heard = (*heard, ADDENDS.decode(np.sum(words, axis=0, dtype=np.uint64)))
     return questions

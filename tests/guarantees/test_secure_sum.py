@@ -20,7 +20,7 @@ from scipy import stats
 from sudare.errors import SecondTotalRefused
 from sudare.papers.p003_decentralised.attacks import recovered, recovered_addends, transcript_of
 from sudare.papers.p003_decentralised.graphs import cycle
-from sudare.papers.p003_decentralised.hidden_sums import additive_shares, chunk_runs
+from sudare.papers.p003_decentralised.other_hidden_sums import additive_shares, chunk_runs
 from sudare.sums import keys, masks, member, serverless, shamir
 from sudare.sums.context import Participant, Roster, SumContext, least_threshold
 from sudare.sums.dissemination import Parcel

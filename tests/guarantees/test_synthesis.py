@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, ndtri
 
 from sudare.audit import distinguish
-from sudare.audit.synthesis_audits import Question, Replay, are_comparable, choice_range, pure_loss
+from sudare.audit.synthesis_audits import NoisyQuestion, Replay, are_comparable, choice_range, pure_loss
 from sudare.privacy import private_estimator as base
 from sudare.privacy.accounting import exact, gaussian_mu_within, mu_of_pure
 from sudare.privacy.noise import SeededNoise
@@ -79,7 +79,7 @@ def table_of(rows: list[tuple[Any, ...]], owners: list[int] | None = None) -> pd
     return frame if owners is None else frame.assign(person=owners)
 
 
-def squared_mu(first: list[Question], second: list[Question]) -> Fraction | float:
+def squared_mu(first: list[NoisyQuestion], second: list[NoisyQuestion]) -> Fraction | float:
     """Σ μ² of Gaussian stages (distance/σ) and choices with the same answers; infinite where the questions differ in kind."""
     if not are_comparable(first, second):
         return math.inf
@@ -444,11 +444,11 @@ def test_groups_by_exact_class_sizes_are_caught():
 
 def test_a_seed_in_the_answers_is_not_what_is_looked_at():
     """The gate compares questions of one run with those of another: it must notice another number of them."""
-    first = Question("laplace", np.array([1]), 1.0, np.array([1]))
+    first = NoisyQuestion("laplace", np.array([1]), 1.0, np.array([1]))
     assert pure_loss([first], []) == float("inf")
-    assert pure_loss([first], [Question("laplace", np.array([3]), 1.0, np.array([1]))]) == 2
-    assert pure_loss([first], [Question("laplace", np.array([3]), 2.0, np.array([1]))]) == float("inf")
-    assert squared_mu([first], [Question("laplace", np.array([3]), 1.0, np.array([1]))]) == 4
+    assert pure_loss([first], [NoisyQuestion("laplace", np.array([3]), 1.0, np.array([1]))]) == 2
+    assert pure_loss([first], [NoisyQuestion("laplace", np.array([3]), 2.0, np.array([1]))]) == float("inf")
+    assert squared_mu([first], [NoisyQuestion("laplace", np.array([3]), 1.0, np.array([1]))]) == 4
 
 
 def rows_that_keep_their_groups(

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_NO_PROSE: Final = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"|https?://\S+|\S*[/.]\S+|--[\w-]+|\bsudare( [a-z]+)+")
+_NO_PROSE: Final = re.compile(
+    r"(?:\b[0-9a-f]{4}\b ?){4,}|`[^`]*`|'[^']*'|\"[^\"]*\"|https?://\S+|\S*[/.]\S+|--[\w-]+|\bsudare( [a-z]+)+"
+)
 _WORDS: Final = re.compile(r"(?<![\w-])[A-Za-z][a-z]+(?: [a-z]{2,})+")
 
 

@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 from sudare.dossier.released_numbers import released_numbers
 from sudare.errors import InvalidParameter, ReleaseMalformed
 from sudare.linear import PrivateAdditiveClassifier
+from sudare.linear.additive_boosting import BoostingFacts, BoostingRecipe, BoostingState, squared_scales
 from sudare.linear.additive_classifier import finer_number, unclipped_log_odds
 from sudare.privacy import Ledger, Release
 from sudare.privacy.release_content import Content
@@ -55,6 +56,39 @@ def test_monotone_shapes_go_one_way(delta, way, sign):
     model = PrivateAdditiveClassifier(1.0, delta, schema=SCHEMA, monotone={"age": way}, random_state=0)
     values = model.fit(table(500)).shapes()["age"].values[:-1]
     assert np.all(sign * np.diff(values) >= 0)
+
+
+def boosting_facts(rows, noise):
+    return BoostingFacts(rows, 1, (100, 100), (0, 0), (0, 0), BoostingRecipe(), 1.0, noise)
+
+
+def test_squared_scales_find_how_large_shapes_are_and_keep_the_usual_size_where_noise_hides_them():
+    random, rows = np.random.default_rng(0), np.full(200, 100.0)
+    true = np.concatenate([random.normal(3, 1.2, 100), np.full(100, -2.0)])[np.newaxis]
+    facts = boosting_facts(10_000, 1.0)
+    clear = squared_scales(facts, true + random.normal(0, 0.3, true.shape), np.full(200, 0.09), rows)
+    assert np.ptp(clear[:100]) == np.ptp(clear[100:]) == 0
+    assert clear[0] == pytest.approx(1.44, rel=0.3)
+    assert clear[100] < 0.1
+    hidden = squared_scales(facts, true + random.normal(0, 30, true.shape), np.full(200, 900.0), rows)
+    assert hidden == pytest.approx(facts.recipe.shape_scale**2, rel=0.01)
+
+
+def test_penalties_follow_the_shapes_that_were_found_only_where_there_are_enough_rows():
+    counts = np.full(200, 100.0)
+    slopes = np.concatenate([np.where(np.arange(100) % 2, 30.0, -30.0), np.zeros(100)])[np.newaxis]
+
+    def penalties(noise, steps):
+        walk = BoostingState(boosting_facts(10_000, noise), counts)
+        before = walk._penalties.copy()
+        for _ in range(steps):
+            walk.take(slopes * walk.weights / 2.0**10)
+        return walk._penalties / before
+
+    assert np.all(penalties(6.0, 11) == 1)
+    assert np.all(penalties(6.0, 12)[:100] < 0.5)
+    assert np.all(penalties(6.0, 12)[100:] > 1)
+    assert np.all(penalties(8.0, 40) == 1)
 
 
 def test_monotone_is_refused_where_it_cannot_be():

@@ -111,9 +111,12 @@ def test_a_client_is_shared_by_clones_and_stays_out_of_pickles(client):
 def test_workers_get_neither_account_nor_ledger(path, client, tmp_path, monkeypatch):
     account = Ledger(tmp_path / "own-ledger.sqlite").account("rows", 5.0, source=path)
     sent = []
-    submit = client.submit
+    submit, submit_all = client.submit, client.map
     monkeypatch.setattr(
         client, "submit", lambda *arguments, **named: sent.append(arguments) or submit(*arguments, **named)
+    )
+    monkeypatch.setattr(
+        client, "map", lambda *lists, **named: sent.extend(zip(*lists[1:], strict=True)) or submit_all(*lists, **named)
     )
     model = PrivateLogisticRegression(1.0, schema=BINARY, account=account, cluster=client).fit(path)
     assert model.guarantee_.valid

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from sudare.papers.adult import ADULT_SCHEMA
+from sudare.papers.adult_schema import ADULT_SCHEMA
 from sudare.schema import Number
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.errors import DataError
-from sudare.perturbation import LaplacePerturbation, Statement, epsilon_of_k, k_of_epsilon
+from sudare.perturbation import LaplacePerturbation, PerturbationPromise, epsilon_of_k, k_of_epsilon
 from sudare.perturbation.linkage_risk import central_epsilon
 from sudare.privacy.guarantee import Guarantee
 
@@ -61,25 +61,25 @@ def test_without_shuffling_the_statement_is_withheld() -> None:
 
 
 def test_seeded_noise_hides_nobody() -> None:
-    statement = Statement.of(Guarantee(1.0, notion="local", valid=False), 1000)
+    statement = PerturbationPromise.of(Guarantee(1.0, notion="local", valid=False), 1000)
     assert statement.k is None
     assert "the noise came from a seed" in str(statement)
 
 
 def test_weak_linking_is_called_weak() -> None:
-    text = str(Statement.of(Guarantee(8.0, notion="local"), 100))
+    text = str(PerturbationPromise.of(Guarantee(8.0, notion="local"), 100))
     assert "may be linked to a given record with probability up to" in text
     assert "no useful amplification at this size" in text
 
 
 def test_one_record_has_nobody_to_hide_among() -> None:
-    assert "nobody to hide among" in str(Statement.of(Guarantee(1.0, notion="local"), 1))
+    assert "nobody to hide among" in str(PerturbationPromise.of(Guarantee(1.0, notion="local"), 1))
 
 
 def test_persons_are_named() -> None:
     epsilon = epsilon_of_k(4, 9_000, 3)
     local = Guarantee(3 * epsilon, unit="person", notion="local")
-    statement = Statement.of(local, 9_000, row_epsilon=epsilon, rows_per_person=3)
+    statement = PerturbationPromise.of(local, 9_000, row_epsilon=epsilon, rows_per_person=3)
     assert "link a row to a given person with probability above 1/4" in str(statement)
     assert statement.k == pytest.approx(4)
 

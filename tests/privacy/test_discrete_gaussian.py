@@ -15,7 +15,7 @@ from scipy import stats
 
 from sudare.errors import NotSolved
 from sudare.privacy import discrete_gaussian as noise
-from sudare.privacy.discrete_gaussian import Table, discrete_gaussian, gaussian_table, standard_table
+from sudare.privacy.discrete_gaussian import CumulativeTable, discrete_gaussian, gaussian_table, standard_table
 
 HALF = 2**noise.FIRST_BITS
 
@@ -241,5 +241,5 @@ def test_numbers_are_normal_and_noise_that_is_not_is_caught():
 
 
 def test_a_table_is_made_once():
-    assert isinstance(standard_table(), Table)
+    assert isinstance(standard_table(), CumulativeTable)
     assert standard_table() is standard_table()

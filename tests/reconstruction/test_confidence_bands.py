@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from sudare.reconstruction.confidence_bands import Band, Member, Seen, mixture_quantiles, solved
+from sudare.reconstruction.confidence_bands import Band, Seen, WeightedDistribution, mixture_quantiles, solved
 
 MANY = 10**15
 """So many records that their sampling noise is nothing."""
@@ -17,7 +17,7 @@ MANY = 10**15
 def member(weight, mean, deviation):
     """A member over one state of a two-state layout, whose deviation in the band is as given."""
     spread = np.array([[deviation / 0.9], [-deviation / 0.9]])
-    return Member(weight, np.array([mean, 1 - mean]), spread)
+    return WeightedDistribution(weight, np.array([mean, 1 - mean]), spread)
 
 
 @given(mean=st.floats(0.3, 0.7), deviation=st.floats(0.001, 0.05), level=st.floats(0.5, 0.99))
@@ -55,13 +55,17 @@ def random_problem(seed):
     channel = generator.dirichlet(np.ones(5), 4).T
     seen = Seen(generator.dirichlet(np.ones(5)), lambda: channel)
     bins = np.array([[1.0, 0.5, 0.0, 0.0], [0.0, 0.5, 1.0, 0.0]])
-    return seen, bins, Member(1.0, generator.dirichlet(np.ones(4)), 0.01 * generator.standard_normal((4, 3)))
+    return (
+        seen,
+        bins,
+        WeightedDistribution(1.0, generator.dirichlet(np.ones(4)), 0.01 * generator.standard_normal((4, 3))),
+    )
 
 
 def test_values_that_tell_everything_leave_nothing_open():
     """Without noise the records' own shares are known, whatever is known of the population they came from."""
     seen = Seen(np.array([0.2, 0.5, 0.3]), lambda: np.eye(3))
-    unsure = Member(1.0, np.array([0.3, 0.3, 0.4]), 0.1 * np.eye(3))
+    unsure = WeightedDistribution(1.0, np.array([0.3, 0.3, 0.4]), 0.1 * np.eye(3))
     means, variances = unsure.shares(np.eye(3)[:2], 100, seen)
     np.testing.assert_allclose(means, [0.2, 0.5])
     np.testing.assert_allclose(variances, 0.0, atol=1e-18)
@@ -70,7 +74,7 @@ def test_values_that_tell_everything_leave_nothing_open():
 def test_values_that_tell_nothing_leave_a_sample_of_the_population():
     nothing = Seen(np.array([0.2, 0.5, 0.3]), lambda: np.full((3, 2), 1 / 3))
     # Probabilities add up to one, so what is unknown about them adds up to nothing.
-    one = Member(1.0, np.array([0.4, 0.6]), np.array([[0.02], [-0.02]]))
+    one = WeightedDistribution(1.0, np.array([0.4, 0.6]), np.array([[0.02], [-0.02]]))
     for told, untold in zip(one.shares(np.eye(2), 100, nothing), one.shares(np.eye(2), 100, None), strict=True):
         np.testing.assert_allclose(told, untold)
 

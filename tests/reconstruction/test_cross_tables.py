@@ -12,7 +12,7 @@ from sudare.perturbation import LaplacePerturbation, RetainReplace, SubsetSelect
 from sudare.reconstruction import CrossTable, JointReconstruction
 from sudare.reconstruction.category_frequencies import METHODS, answers_of
 from sudare.reconstruction.channels import ListedPairs, ProductChannel
-from sudare.reconstruction.cross_tables import Interval, mixed_table, pair_problem, raked
+from sudare.reconstruction.cross_tables import ColumnBin, mixed_table, pair_problem, raked
 from sudare.reconstruction.iterative_bayes import log_likelihood
 
 EDGES = [0.0, 4.0, 6.0, 10.0]
@@ -43,7 +43,7 @@ def test_a_number_by_a_category(kind):
     assert found.probabilities_.sum() == pytest.approx(1)
     # Independent columns with the true margins would have 37 % of the mass elsewhere.
     assert 0.5 * np.abs(found.probabilities_ - truth(number, category)).sum() < 0.12
-    assert found.values_ == (tuple(Interval(*pair) for pair in ((0, 4), (4, 6), (6, 10))), LEVELS)
+    assert found.values_ == (tuple(ColumnBin(*pair) for pair in ((0, 4), (4, 6), (6, 10))), LEVELS)
     assert found.n_records_ == 12_000
     np.testing.assert_allclose(found.counts(), found.probabilities_ * 12_000)
     turned = CrossTable(perturbation, NUMBER, second_edges=EDGES).fit(z, y)
@@ -142,7 +142,7 @@ def test_bins_that_leave_something_out():
 
 
 def test_an_interval_reads_as_one():
-    assert str(Interval(18.0, 65.5)) == "18 to 65.5"
+    assert str(ColumnBin(18.0, 65.5)) == "18 – 65.5"
 
 
 def test_what_cannot_be_is_refused():

@@ -8,7 +8,6 @@ import pytest
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.perturbation.square_wave import SquareWave
 from sudare.reconstruction.binning import continuous_states, counted
-from sudare.reconstruction.estimators import Reconstruction, each_method
 from sudare.reconstruction.held_out_average import (
     PREFERENCES,
     Candidate,
@@ -19,6 +18,7 @@ from sudare.reconstruction.held_out_average import (
 )
 from sudare.reconstruction.iterative_bayes import random_parts
 from sudare.reconstruction.model_average import smooth_family
+from sudare.reconstruction.number_reconstruction import Reconstruction, each_method
 
 PERTURBATION = LaplacePerturbation((0, 10), epsilon=4)
 CELLS = 40

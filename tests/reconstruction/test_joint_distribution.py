@@ -10,7 +10,7 @@ from sudare.perturbation import LaplacePerturbation, RetainReplace, SquareWave
 from sudare.reconstruction import JointDistribution, JointReconstruction
 from sudare.reconstruction.binning import bin_edges, continuous_states
 from sudare.reconstruction.channels import ProductChannel
-from sudare.reconstruction.joint_distribution import cells_of
+from sudare.reconstruction.joint_distribution import joint_cell_count
 from sudare.reconstruction.multivariate_normal_mixture import Grid, MixtureLikelihood
 from sudare.reconstruction.reconstructed_distribution import Layout
 
@@ -184,7 +184,7 @@ def test_three_columns_of_a_square_wave():
     perturbation = SquareWave((0, 10), epsilon=4)
     columns = [perturbation.perturb(column, shuffle=False, random_state=n) for n, column in enumerate(rows.T)]
     found = JointReconstruction([perturbation] * 3, "mixture", components=1).fit(np.column_stack(columns)).distribution_
-    assert found.probabilities.shape == (cells_of(perturbation, 3),) * 3
+    assert found.probabilities.shape == (joint_cell_count(perturbation, 3),) * 3
     np.testing.assert_allclose(found.correlation(), np.corrcoef(rows.T), atol=0.12)
 
 
@@ -236,10 +236,10 @@ def test_rows_are_assigned_to_the_components_that_they_came_from(fitted):
 
 
 def test_cells_become_finer_with_less_noise():
-    assert cells_of(LaplacePerturbation((0, 1), epsilon=3), 2) == 48
-    assert cells_of(LaplacePerturbation((0, 1), epsilon=14), 2) == 56
-    assert cells_of(LaplacePerturbation((0, 1), epsilon=16), 2) == 64
-    assert cells_of(LaplacePerturbation((0, 1), epsilon=16), 3) == 32
+    assert joint_cell_count(LaplacePerturbation((0, 1), epsilon=3), 2) == 48
+    assert joint_cell_count(LaplacePerturbation((0, 1), epsilon=14), 2) == 56
+    assert joint_cell_count(LaplacePerturbation((0, 1), epsilon=16), 2) == 64
+    assert joint_cell_count(LaplacePerturbation((0, 1), epsilon=16), 3) == 32
 
 
 def test_what_cannot_be_is_refused():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.reconstruction.binning import States
-from sudare.reconstruction.confidence_bands import Member
+from sudare.reconstruction.confidence_bands import WeightedDistribution
 from sudare.reconstruction.normal_mixture import Components
 from sudare.reconstruction.plots import histogram_panel
 from sudare.reconstruction.reconstructed_distribution import Clusters, Distribution, Layout, shares_of_cells
@@ -124,7 +124,7 @@ def with_members(**kwargs):
     plain = distribution()
     spread = np.full((plain.layout.size, 1), 0.01)
     return Distribution(
-        plain.layout, plain.probabilities, 1000, {}, [Member(1.0, plain.probabilities, spread)], **kwargs
+        plain.layout, plain.probabilities, 1000, {}, [WeightedDistribution(1.0, plain.probabilities, spread)], **kwargs
     )
 
 

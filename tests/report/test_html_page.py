@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.report import BudgetBar, Page, Part, Table, Transcript, compared_bars, page_html, picture
+from sudare.report import BudgetBar, Page, PageTable, Part, TerminalLines, compared_bars, page_html, picture
 from sudare.report.html_page import anchors_of
 from sudare.safe_text import is_printable
 from tests.report.test_privacy_card import CARD
@@ -24,8 +24,8 @@ PART = Part(
         PICTURE,
         CARD,
         BudgetBar("patients", 1.5, 3.0, 0.0, 1e-6, 3),
-        Table(("what", "ε"), [("PrivateMean", "1.0")], "The ledger"),
-        Transcript([">>> fit", "BudgetExceeded: no."], "What was typed"),
+        PageTable(("what", "ε"), [("PrivateMean", "1.0")], "The ledger"),
+        TerminalLines([">>> fit", "BudgetExceeded: no."], "What was typed"),
     ],
     how_to_read=["Read it so."],
 )
@@ -74,8 +74,8 @@ def test_names_that_cannot_be_printed_are_written_out() -> None:
         title=evil,
         result=evil,
         blocks=[
-            Table((evil,), [(evil,)], evil),
-            Transcript([evil], evil),
+            PageTable((evil,), [(evil,)], evil),
+            TerminalLines([evil], evil),
             replace(CARD, account=evil),
             BudgetBar(evil, 1, 2, 0, 0, 1),
         ],
@@ -125,7 +125,7 @@ def test_everything_is_escaped() -> None:
         PART,
         title=evil,
         result=evil,
-        blocks=[replace(PICTURE, alt=evil), Table((evil,), [(evil,)], evil), Transcript([evil], evil), replace(CARD, account=evil)],
+        blocks=[replace(PICTURE, alt=evil), PageTable((evil,), [(evil,)], evil), TerminalLines([evil], evil), replace(CARD, account=evil)],
         how_to_read=[evil],
     )  # fmt: skip
     page = page_html(Page(evil, evil, [part], evil, [evil]))
@@ -145,7 +145,9 @@ def page_of(titles: list[str]) -> Tags:
 
 def test_numbers_and_headings_are_broken_in_no_line_and_digests_are() -> None:
     """100000 in two lines reads as 10000; a digest would push the table off the page."""
-    page = page_html(replace(PAGE, parts=[replace(PART, blocks=[Table(("records",), [("100000",), ("ab" * 32,)])])]))
+    page = page_html(
+        replace(PAGE, parts=[replace(PART, blocks=[PageTable(("records",), [("100000",), ("ab" * 32,)])])])
+    )
     cells = [attributes.get("class") for tag, attributes in Tags(page).found if tag == "td"]
     assert cells == ["short", None]
     on_screen, on_paper = page.split("@media print")

@@ -97,6 +97,19 @@ def test_errors_of_a_table_are_within_a_factor_of_those_of_fits():
         assert told[what].size / 1.6 <= size <= 1.6 * told[what].size, what
 
 
+def test_how_many_records_a_value_that_nobody_declared_needs_is_told_before():
+    """Values with a quarter more records than told are found, and such with half as many are not."""
+    values = {"by": ["ward"], "keys": ["town"], "quantile_of": ["age"], "epsilon": 1.0, "delta": 1e-6}
+    table = make("table", SCHEMA, values, random_state=0)
+    (needed,) = [error for error in expected_errors("table", table, ROWS) if error.what.startswith("Values of")]
+    assert needed.said().startswith("Values of town that fewer than about 108 records")
+    records = int(needed.values["needed"])
+    sizes = [records * 5 // 4] * 5 + [records // 2] * 5
+    towns = np.repeat([f"town {number}" for number in range(10)], sizes)
+    found = table.fit(RECORDS[: len(towns)].assign(town=towns)).keys_.found
+    assert [town for (town,) in found] == [f"town {number}" for number in range(5)]
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 0.4, 1.0, 3.0])
 def test_whether_intervals_of_medians_by_group_will_say_something_is_told_before(epsilon):
     values = {"by": ["ward"], "quantile_of": ["age"], "epsilon": epsilon}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,8 +24,9 @@ from sudare.errors import (
 from sudare.privacy.ledger import Ledger
 from sudare.requests.approved_request_job import run
 from sudare.requests.price import price_now
-from sudare.requests.request import parsed_request
-from sudare.requests.request_actions import ask, change, decide
+from sudare.requests.request import Verdict, parsed_request
+from sudare.requests.request_actions import ask, change, decide, keep_entered_decisions
+from sudare.requests.request_store import RequestStore
 from sudare.requests.steward_settings import RequestSettings
 from tests.requests.conftest import approved, asked
 
@@ -242,3 +245,84 @@ def test_a_schema_that_is_not_in_its_folder_is_named_with_the_setting(settings: 
         asked(settings)
     assert "schemas = " in told.value.remedy
     assert str(settings.releases_folder.parent) not in str(told.value)
+
+
+# Killed between the ledger's entry and the file
+
+
+class Killed(BaseException):
+    """What nobody catches."""
+
+
+def killed_before_it_is_kept(settings: RequestSettings, act: Callable[[], object]) -> None:
+    def dies(*_: object) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RequestStore, "replace", dies)
+        with pytest.raises(Killed):
+            act()
+
+
+def test_an_approval_that_only_the_ledger_has_is_run_and_not_asked_for_again(settings: RequestSettings) -> None:
+    identity = asked(settings).identity
+    approve = partial(decide, settings, identity, 1, "approved", who="mori", reason="fits")
+    killed_before_it_is_kept(settings, approve)
+    assert settings.store.request(identity).state == "asked"
+    with pytest.raises(RequestError, match="is approved and cannot be approved"):
+        approve()
+    assert run(settings, identity).state == "done"
+    assert events(settings) == [("asked", "aiko", 1), ("approved", "mori", 1), ("done", "aiko", 1)]
+
+
+def test_the_first_of_two_approvals_that_only_the_ledger_has_counts(with_two_people: RequestSettings) -> None:
+    identity = asked(with_two_people).identity
+    killed_before_it_is_kept(
+        with_two_people, partial(decide, with_two_people, identity, 1, "approved", who="mori", reason="fits")
+    )
+    with pytest.raises(RequestError, match=r"approved request \w+ already"):
+        decide(with_two_people, identity, 1, "approved", who="mori", reason="fits")
+    assert decide(with_two_people, identity, 1, "approved", who="sato", reason="fits").state == "approved"
+    assert run(with_two_people, identity).state == "done"
+
+
+@pytest.mark.parametrize("verdict", ["approved", "denied"])
+def test_a_decision_that_only_the_ledger_has_is_kept_when_the_page_starts(
+    settings: RequestSettings, verdict: Verdict
+) -> None:
+    identity, other = asked(settings).identity, asked(settings)
+    killed_before_it_is_kept(settings, partial(decide, settings, identity, 1, verdict, who="mori", reason="x"))
+    keep_entered_decisions(settings)
+    assert settings.store.request(identity).state == verdict
+    assert settings.store.request(other.identity) == other
+    if verdict == "denied":
+        with pytest.raises(RequestError, match="is denied and cannot be run"):
+            run(settings, identity)
+
+
+def test_a_change_that_only_the_ledger_has_is_made_again(settings: RequestSettings) -> None:
+    """The version before it is not run: whoever changed it was told nothing else."""
+    before = approved(settings).identity
+    killed_before_it_is_kept(
+        settings, partial(change, settings, before, "mean", {"epsilon": ["0.25"]}, who="aiko", reason="less")
+    )
+    assert run(settings, before).state == "failed"
+    assert Ledger(settings.ledger).account("visits").spent().epsilon == 0.0
+    identity = asked(settings).identity
+    again = partial(change, settings, identity, "mean", {"epsilon": ["0.25"]}, who="aiko", reason="less")
+    killed_before_it_is_kept(settings, again)
+    with pytest.raises(RequestError, match="the change was not kept"):
+        decide(settings, identity, 1, "approved", who="mori", reason="fits")
+    assert settings.store.request(identity).state == "asked"
+    again()
+    decide(settings, identity, 2, "approved", who="mori", reason="fits")
+    ended = run(settings, identity)
+    assert (ended.state, ended.outcome is not None and ended.outcome.epsilon) == ("done", 0.25)
+
+
+def test_a_ledger_that_was_taken_away_is_not_made_anew_to_keep_decisions(settings: RequestSettings) -> None:
+    request = asked(settings)
+    Path(settings.ledger).unlink()
+    keep_entered_decisions(settings)
+    assert settings.store.request(request.identity) == request
+    assert not Path(settings.ledger).exists()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 
 import pytest
 
-from sudare.errors import InvalidParameter, SchemaError, UnknownName
+from sudare.errors import InvalidParameter, SchemaError, SudareError, UnknownName
 from sudare.privacy.learner_registry import LEARNERS, learner_class
 from sudare.requests.field_values import values_of_texts
 from sudare.requests.parameter_help import LEFT_OUT, WORDS
 from sudare.requests.request_kinds import KINDS, kinds_for, make, with_target
-from sudare.schema import Category, Label, Number, Person, Schema
+from sudare.schema import Category, Date, Label, Number, Person, Schema
 
 SCHEMA = Schema(
     {"age": Number(0, 100, unit="years"), "stay": Number(0, 30), "ward": Category(("a", "b")), "ill": Label((0, 1))}
@@ -91,6 +92,30 @@ def test_a_category_becomes_the_label_and_the_old_label_a_category():
 def test_a_target_that_a_kind_cannot_predict_is_refused(kind, schema):
     with pytest.raises(InvalidParameter, match="--target"):
         make(kind, schema, {})
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_targets_are_those_that_are_not_refused_later(kind):
+    schema = Schema(
+        {
+            **SCHEMA.columns,
+            "day": Date(first="2026-01-01", last="2026-12-31"),
+            "floor": Category((1, 2), other=2),
+            "height": Number(0, 2, missing="indicator"),
+        }
+    )
+
+    def is_taken(name):
+        with contextlib.suppress(SudareError):
+            return make(kind, schema, {"target": name, "epsilon": 1.0}) is not None
+        return False
+
+    taken = [name for name in schema.columns if is_taken(name)] if kind.is_model else []
+    assert kind.targets(schema) == taken
+    assert "floor" not in taken
+    assert "height" not in taken
+    assert ("ward" in taken) == ("label" in kind.learners)
+    assert ("age" in taken) == ("number" in kind.learners)
 
 
 def test_values_of_another_kind_are_refused_in_words_of_the_shell():

@@ -144,6 +144,37 @@ def test_a_part_is_one_of_those_known() -> None:
         DatePart(part="century")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("kind", "stored"),
+    [
+        (pa.timestamp("s"), 2**62),
+        (pa.timestamp("ms"), 2**63 - 1),
+        (pa.timestamp("us"), 2**63 - 1),
+        (pa.timestamp("us", "UTC"), 2**63 - 1),
+        (pa.timestamp("ns"), 2**63 - 1),
+        (pa.date64(), 2**62),
+        (pa.date32(), 2**31 - 1),
+    ],
+    ids=str,
+)
+def test_moments_beyond_every_calendar_are_clipped_like_others(kind: pa.DataType, stored: int) -> None:
+    """What programs write for "never" came out as any year between the bounds."""
+    whole = pa.int32() if kind == pa.date32() else pa.int64()
+    values = pa.array([stored, -stored, None, 0], whole).cast(kind, safe=False)
+    facts = Date(first="1900-01-01", last="2100-01-01", timezone="Asia/Tokyo", missing="2000-01-01")
+    day = Schema({"day": facts, "n": Number(0, 1)})
+    found = encode(day, pa.table({"day": values, "n": [0, 0, 0, 0]}), "scaled").matrix[:, 0]
+    assert found[:2].tolist() == [1, 0]
+    assert 0 < found[2] != found[3] > 0
+
+
+def test_a_moment_that_another_zone_puts_out_of_the_calendar_is_clipped() -> None:
+    texts = ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+14:00", "2016-W01-1"]
+    facts = Date(first="1900-01-01", last="2100-01-01", timezone="Asia/Tokyo")
+    found = encode(Schema({"day": facts, "n": Number(0, 1)}), {"day": texts, "n": [0, 0, 0]}, "scaled").matrix[:, 0]
+    assert found[:2].tolist() == [1, 0]
+
+
 def test_whole_numbers() -> None:
     assert Number(0, 5, whole=True).edges == (1, 2, 3, 4, 5)
     assert Number(1, 100, whole=True).edges == tuple(range(11, 101, 10))

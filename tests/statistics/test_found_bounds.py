@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sudare.privacy.noise import SeededNoise
+from sudare.statistics import found_bounds
 from sudare.statistics.found_bounds import (
     RULE,
     SIZES,
@@ -74,6 +75,36 @@ def test_bounds_found_with_little_epsilon_stay_near_the_data(shape: float) -> No
 def squared_error(values: Floats, low: float, high: float, epsilon: float) -> float:
     """Of a private mean with these bounds: clipping, and Laplace noise."""
     return float((np.clip(values, low, high) - values).mean() ** 2 + 2 * ((high - low) / (len(values) * epsilon)) ** 2)
+
+
+def test_few_rows_far_beyond_all_others_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 97 % zeros the histogram of sizes showed nothing else, and bounds ended there."""
+    g = np.random.default_rng(8)
+    values = np.sort(np.where(g.random(ROWS) < 0.03, g.gamma(2, 40, ROWS), 0.0))
+
+    def highs(seed: int) -> list[float]:
+        noise = SeededNoise(seed)
+        return [0.0 if each is None else each.high for each in (found_in(values, 0.1, noise) for _ in range(20))]
+
+    assert all(np.quantile(values, 0.995) < high < 3 * values[-1] for high in highs(5))
+    monkeypatch.setattr(found_bounds, "with_far_edges", lambda near, middle, rule: near)
+    assert any(high < 1 for high in highs(5))
+
+
+def test_noise_alone_seldom_shows_a_cell_far_away() -> None:
+    """That noise in one histogram is enough drew bounds out by any factor."""
+    g, noise = np.random.default_rng(9), SeededNoise(6)
+    values = np.sort(g.normal(50, 5, ROWS))
+    edges = np.concatenate((-found_bounds.OCTAVES[::-1], found_bounds.OCTAVES))
+    shares = []
+    for _ in range(50):
+        below = np.searchsorted(values, found_bounds.SIZES, side="left")
+        counts = np.diff(np.concatenate(([0], below, [ROWS]))).astype(np.float64)
+        noisy = noise_on_counts(0.015, len(counts), 1).apply(counts, noise)
+        likely = found_bounds.sizes_that_may_hold_rows(noisy, edges, 0.015, 1, RULE)
+        assert likely[np.searchsorted(edges, 50.0, side="right")]
+        shares.append(np.mean(likely))
+    assert np.mean(shares) < 0.2
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -308,7 +309,13 @@ def test_intervals_of_quantiles_hold_for_tied_whole_numbers(high: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "parameters", [EVERYTHING, {**EVERYTHING, "delta": 1e-6}, {"keys": ["town"], "delta": 1e-6, "variance_of": ["pay"]}]
+    "parameters",
+    [
+        EVERYTHING,
+        {**EVERYTHING, "delta": 1e-6},
+        {"keys": ["town"], "delta": 1e-6, "variance_of": ["pay"]},
+        {"keys": ["town"], "delta": 1e-6, "quantile_of": ["pay"], "quantiles": [0.25, 0.5]},
+    ],
 )
 def test_everything_is_one_charge_and_survives_release_and_load(
     people: pd.DataFrame, tmp_path: Path, parameters: dict
@@ -346,12 +353,52 @@ def test_groups_that_nobody_declared(people: pd.DataFrame, tmp_path: Path) -> No
     assert not any("nowhere" in str(value) for value in vars(model).values())
 
 
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_quantiles_of_groups_that_nobody_declared(people: pd.DataFrame, tmp_path: Path, neighbours: str) -> None:
+    """With next to no noise they are those of the rows, in every declared group of every key and of all other rows; from every source."""
+    schema = Schema({"pay": SCHEMA.columns["pay"], "ill": SCHEMA.columns["ill"]})
+    place = np.arange(3000)
+    farms = [f"farm {number}" for number in place]
+    rows = people.assign(town=np.where(place % 10 == 5, farms, people.town.fillna("none")))
+    rows.to_parquet(tmp_path / "rows.parquet", row_group_size=700)
+    asked_for = {"by": ["ill"], "keys": ["town"], "quantile_of": ["pay"], "quantiles": [0.25, 0.5]}
+    tables = [
+        GroupedTable(50.0, 1e-9, schema=schema, **asked_for, neighbours=neighbours, random_state=0).fit(source).table()
+        for source in (rows, tmp_path / "rows.parquet", iter([rows[:1000], rows[1000:]]))
+    ]
+    assert tables[0] == tables[1] == tables[2]
+    found = pd.DataFrame(tables[0])
+    assert tables[0]["town"] == ["east"] * 2 + ["none"] * 2 + ["west"] * 2 + [None] * 2
+    by_group = rows.assign(town=rows.town.where(place % 10 != 5, None)).groupby(["town", "ill"], dropna=False)
+    for quantile, name in ((0.25, "quantile_0.25_pay"), (0.5, "median_pay")):
+        # The rows of the smallest group lie 6 apart.
+        np.testing.assert_allclose(found[name], by_group.pay.quantile(quantile), atol=30)
+        assert ((found[f"{name}_low"] <= found[name]) & (found[name] <= found[f"{name}_high"])).all()
+
+
+@pytest.mark.parametrize(
+    "asked_for", [{}, {"mean_of": ["pay"]}, {"variance_of": ["pay"], "quantiles": [0.1, 0.5, 0.9]}]
+)
+def test_keys_quantiles_and_sums_share_epsilon(asked_for: dict) -> None:
+    """A quarter of ε for keys, the rest by numbers of a cell; together no more than ε, and nearly all of it."""
+    schema = Schema({"pay": SCHEMA.columns["pay"], "ill": SCHEMA.columns["ill"]})
+    model = GroupedTable(
+        0.7, 1e-6, schema=schema, by=["ill"], keys=["town"], quantile_of=["pay"], random_state=0, **asked_for
+    )
+    noise = model.declared_plan(1000)[0].mechanism
+    keys, quantiles = Fraction(str(noise.keys.epsilon)), Fraction(str(noise.quantiles.epsilon))
+    moments = Fraction(str(float(noise.moments.cost.epsilon)))
+    assert float(keys) == 0.7 / 4
+    assert 0.7 * (1 - 1e-9) < keys + quantiles + moments <= Fraction("0.7")
+    numbers, sums = len(noise.quantiles.quantiles), 2 if "variance_of" in asked_for else len(asked_for)
+    assert float(quantiles / moments) == pytest.approx(numbers / (1 + sums))
+
+
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
         ({"keys": ["street"]}, "delta"),
         ({"keys": ["town"], "delta": 1e-6}, "declares"),
-        ({"keys": ["street"], "delta": 1e-6, "quantile_of": ["pay"]}, "declared groups"),
         ({"keys": ["street", "street"], "delta": 1e-6}, "twice"),
         ({"by": (), "keys": ["street"], "delta": 1e-6}, "needs a declared column beside"),
         ({"variance_of": ["pay", "pay"]}, "twice"),

@@ -40,6 +40,15 @@ def test_columns_of_fractions_and_of_too_many_values_are_refused(monkeypatch: py
         coded(("a",), pd.DataFrame({"a": list("abcdef")}))
 
 
+def test_one_record_of_another_type_does_not_name_a_group() -> None:
+    """True and 1 are one to Python: whichever came first named the group of all."""
+    for first, then in ((True, 1), (1, True), (1, "1")):
+        with pytest.raises(WrongType, match="in one part of the source"):
+            coded(("a",), pd.DataFrame({"a": [first]}), pd.DataFrame({"a": [then] * 500}))
+    codes, _ = coded(("a",), pd.DataFrame({"a": [None]}), pd.DataFrame({"a": [1]}), pd.DataFrame({"a": [None]}))
+    assert list(codes.found) == [None, (1,)]
+
+
 def test_frequent_keys_are_found_and_rare_ones_are_not() -> None:
     selection = KeySelection(1.0, 1e-6, "add-remove", 1)
     frame = pd.DataFrame({"a": ["often"] * 500 + ["too"] * 400 + ["rare"], "b": [1] * 901})

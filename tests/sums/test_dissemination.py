@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.errors import InvalidParameter
-from sudare.sums.dissemination import Parcel, State, begun, covered, rounds_of, step
+from sudare.sums.canonical_encoding import packed, unpacked
+from sudare.sums.dissemination import DisseminationState, Parcel, begun, covered, rounds_of, step
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def test_the_schedule_sums_everyone_once_for_every_number_of_members_to_1024():
             assert Span(partial.start, len(partial)) == (parcel.partial or Span(0, 0))
 
 
-def all_states(members: int, values: list[object]) -> list[State]:
+def all_states(members: int, values: list[object]) -> list[DisseminationState]:
     """Everyone, in rounds."""
     pairs = [begun(members, position, value) for position, value in enumerate(values)]
     for _ in rounds_of(members):
@@ -114,3 +115,11 @@ def test_parcels_that_do_not_belong_are_refused():
     with pytest.raises(InvalidParameter, match="0 members"):
         rounds_of(0)
     assert parcel == Parcel(2, 1, 0, 10)
+
+
+def test_a_saved_place_is_read_by_builds_that_knew_it_under_its_former_name():
+    place = DisseminationState(3, 1, 0, None)
+    content = packed(place)
+    assert b"State" in content[:16]
+    assert b"Dissemination" not in content
+    assert unpacked(content, DisseminationState) == place

@@ -459,6 +459,21 @@ def test_forged_contents_are_refused(changes):
         PrivateSynthesizer.check_content(forged(model, **changes), SCHEMA.digest)
 
 
+@pytest.mark.parametrize(
+    "engine",
+    [{}, {"engine": "microaggregation"}, {"engine": "adaptive", "delta": 1e-6}],
+    ids=["marginals", "microaggregation", "adaptive"],
+)
+def test_counts_without_a_magnitude_are_refused(engine):
+    """Of the smallest whole number of 64 bits the magnitude is itself: below every bound, it would be a count."""
+    model = PrivateSynthesizer(SCHEMA, **engine).fit(people(20))
+    name = "classes" if "classes" in model.released_ else "counts"
+    for count in (-(2**63), 2**63 - 1, 2**50):
+        counts = np.full_like(model.released_[name], count)
+        with pytest.raises(ReleaseMalformed):
+            PrivateSynthesizer.check_content(forged(model, **{name: counts}), SCHEMA.digest)
+
+
 def test_a_forest_comes_first_in_a_release():
     """Which tables have the label depends on the order: a release that lists a further pair too early is refused."""
     columns = Schema({name: Category((0, 1)) for name in "abc"})

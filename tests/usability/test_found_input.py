@@ -28,7 +28,7 @@ from sudare.linear import PrivateLogisticRegression
 from sudare.papers.p002_networks.estimators import AnonymizedLearningClassifier
 from sudare.papers.p003_decentralised import graphs
 from sudare.papers.p003_decentralised.averaging import averaged
-from sudare.papers.p003_decentralised.hidden_sums import hidden_sum
+from sudare.papers.p003_decentralised.other_hidden_sums import hidden_sum
 from sudare.perturbation import LaplacePerturbation, RecordPerturbation, RetainReplace, SquareWave, k_of_epsilon
 from sudare.reconstruction import CrossTable, Reconstruction
 from sudare.schema import Category, Label, Number, Schema

@@ -31,10 +31,10 @@ from sudare import (
 )
 from sudare.errors import SudareError
 from sudare.frames import sources as frames
-from sudare.papers.p003_decentralised import averaging, graphs, hidden_sums
+from sudare.papers.p003_decentralised import averaging, graphs, other_hidden_sums
 
 PUBLIC = (
-    audit, sums, graphs, averaging, hidden_sums, dictionary, experts, frames, gibbs, linear, neural, privacy, statistics,
+    audit, sums, graphs, averaging, other_hidden_sums, dictionary, experts, frames, gibbs, linear, neural, privacy, statistics,
     perturbation, reconstruction, synthesis, schema, joint,
 )  # fmt: skip
 RANDOM = np.random.default_rng(0)

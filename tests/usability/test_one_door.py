@@ -26,7 +26,7 @@ NOISE_ROOMS = (
     "sudare.cli.demo",
     "sudare.cli.risk",
     # What a receiver does with perturbed records: parts for cross-validation, samples of a reconstructed distribution.
-    "sudare.reconstruction.estimators",
+    "sudare.reconstruction.number_reconstruction",
     "sudare.reconstruction.reconstructed_distribution",
     "sudare.reconstruction.joint_distribution",
     "sudare.reconstruction.cross_tables",

@@ -169,6 +169,48 @@ def test_measured_numbers_of_other_pages_are_in_a_result_that_the_page_names(pag
     assert not missing, f"{page.name}: let a command write {missing} from a file that the page names, or leave it out"
 
 
+def test_numbers_of_linear_models_stand_where_they_were_measured() -> None:
+    """Among so many numbers in their files any three digits are found: here it counts which."""
+    page = (DOCS / "linear.md").read_text("utf-8")
+    noise, boosting = (
+        json.loads((ROOT / "benchmarks" / f"{name}.json").read_text("utf-8"))
+        for name in ("objective_noise", "additive_boosting")
+    )
+    accuracy_at = {
+        (row["table"], row["epsilon"]): [short(row[way]["accuracy"], 3) for way in ("product", "euclidean")]
+        for row in noise
+    }
+    adult, means = boosting["adult"], boosting["tuning"]["means"]
+    area = {name: short(found["ε = 1"][1], 4) for name, found in boosting["schemas"].items()}
+    finer = adult["additive, finer bins, ε = 1, δ = 1e-06"]
+    plain, chosen = means["logistic, binned"], means["chosen"]
+    beside = {table: f" against {accuracy_at[table, 1.0][1]} " for table in ("breast cancer", "pima")}
+    sentences = [
+        f"accuracy {accuracy_at['breast cancer', 1.0][0]}{beside['breast cancer']}with Euclidean noise on breast cancer",
+        f"{accuracy_at['pima', 1.0][0]}{beside['pima']}on Pima",
+        "{} against {} with 40 made columns".format(*accuracy_at["made, 40 columns", 1.0]),
+        f"{accuracy_at['made, 10 columns', 1.0][0]} with either for 10 made columns",
+        "At ε = .1 breast cancer has {} against {}".format(
+            *(short(float(each), 2) for each in accuracy_at["breast cancer", 0.1])
+        ),
+        f"its AUC of {short(finer['mean'][1], 4)} (deviation of a seed {short(finer['deviation'][1], 4)})",
+        f"({short(adult['additive, ε = 3, δ = 1e-06']['mean'][1], 4)} at ε = 3)",
+        f"mean AUC is {short(plain[1], 3)} against {short(chosen[1], 3)}, at log losses of {short(plain[2], 3)} and {short(chosen[2], 3)}",
+        f"a rate of .3 (AUC {short(means['rate .3'][1], 3)}, log loss {short(means['rate .3'][2], 3)})",
+        f"20 steps ({short(means['20 steps'][1], 3)}, {short(means['20 steps'][2], 3)})",
+        f"AUC {area['capital gains by hundreds, education by its number']}, against {area['eleven columns']} of the first",
+        f"every 250 dollars have {area['fine capital gains too']}, finer ages {area['finer ages too']} and hours {area['finer hours too']}",
+        f"the country ({area['country too']}), the weight of sampling ({area['weights of sampling too']})",
+        f"all fourteen attributes ({area['all fourteen']}; with gains by hundreds {area['capital gains by hundreds, all fourteen']})",
+    ]
+    assert not [sentence for sentence in sentences if sentence not in page]
+
+
+def short(number: float, digits: int) -> str:
+    """As pages write a share: .784, a half rounded up."""
+    return f"{number + 1e-9:.{digits}f}".removeprefix("0")
+
+
 def test_a_number_of_another_page_is_no_excuse(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     number = next(token for token in decimals(committed_text("003")) if not_in([RESULTS / "001.json"], [token]))

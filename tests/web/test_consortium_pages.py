@@ -14,6 +14,7 @@ import pytest
 
 from sudare.consortium import Approvals, CensusTask, DictionaryTask, Member, ModelsTask
 from sudare.consortium.node_control_files import present_members
+from sudare.errors import LedgerRolledBack
 from sudare.web.consortium_pages import revealed
 from tests.cli.conftest import invoked
 from tests.cli.test_consortium_commands import EASY_SCRYPT, NEW, PASSPHRASE, SCHEMA, join
@@ -71,6 +72,17 @@ def test_the_agreement_in_plain_words(page: TestPage, folder: Path) -> None:
     assert "Task 'risk' of agreement 'two-clinics' waits for the steward." in shown(page.client(), "/")
 
 
+def test_what_keeps_a_node_from_starting_is_told_to_the_steward(
+    page: TestPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_older(_: Member) -> None:
+        raise LedgerRolledBack("The ledger is an older one.", "Find the newer one.")
+
+    monkeypatch.setattr("sudare.consortium.task_review.check_not_older", is_older)
+    assert "No node would start here: The ledger is an older one. Find the newer one." in shown(page.client())
+    assert "No node would start here" not in shown(page.client("viewer"))
+
+
 def test_who_is_present_and_which_round(page: TestPage, folder: Path) -> None:
     own = Member.load(folder / "east" / "member.toml")
     own.state_folder.mkdir(exist_ok=True)
@@ -87,6 +99,11 @@ def test_who_is_present_and_which_round(page: TestPage, folder: Path) -> None:
         assert "north signed present" in text
         states.write_text(json.dumps({**told, "process": 2**22 + 1}))
         assert present_members(own) is None
+        answer = page.client().get("/consortium")
+        assert "refresh" not in answer.headers
+        text = shown(page.client())
+        assert "Task risk learning interrupted" in text
+        assert "is under way" not in text
         states.write_text(
             json.dumps({**told, "process": None, "tasks": {"risk": {**task, "state": "failed", "error": "<b>x</b>"}}})
         )

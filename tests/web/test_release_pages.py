@@ -109,6 +109,11 @@ def test_damaged_files_and_links_are_told(page: TestPage) -> None:
     assert client.get("/releases/damaged.sudare").status_code == 200
 
 
+def test_a_blank_stands_between_a_file_and_what_it_is(page: TestPage) -> None:
+    text = " ".join(re.sub(r"<[^>]+>", "", page.client("viewer").get("/").text).split())
+    assert "mean.sudare Means of all declared number columns" in text
+
+
 def test_a_received_file_is_verified(page: TestPage) -> None:
     client = page.client("viewer")
     before = sorted(page.folder.rglob("*"))

@@ -76,6 +76,13 @@ def test_the_form_is_made_of_the_kind_and_the_schema(page: TestPage) -> None:
     assert client.get("/requests/new?table=visits&kind=secrets").status_code == 404
 
 
+def test_only_targets_that_the_kind_can_predict_are_offered(page: TestPage) -> None:
+    client = page.client("analyst")
+    ridge, logistic = (shown(client, f"/requests/new?table=visits&kind={kind}") for kind in ("ridge", "logistic"))
+    assert ('<option value="age"' in ridge, '<option value="ward"' in ridge) == (True, False)
+    assert ('<option value="age"' in logistic, '<option value="ward"' in logistic) == (False, True)
+
+
 def test_a_price_is_shown_and_nothing_is_asked(page: TestPage) -> None:
     client = page.client("analyst")
     text = html.unescape(client.submit("/requests/new", {**EPSILON, "act": "price"}).text)
@@ -87,7 +94,7 @@ def test_a_price_is_shown_and_nothing_is_asked(page: TestPage) -> None:
 def test_asked_approved_run_and_verified(page: TestPage) -> None:
     analyst, steward = page.client("analyst", "aiko"), page.client("steward", "mori")
     path = asked(analyst)
-    assert "'aiko' asks for a release of table 'visits' (table): visits by ward" in shown(steward, "/")
+    assert "'aiko' asks for a release of table 'visits' (grouped table): visits by ward" in shown(steward, "/")
     text = shown(steward, path)
     assert "It costs ε = 0.5 of ε = 2.0 left (strong). ε = 1.5 would be left." in text
     assert "Approve and run" not in shown(analyst, path)

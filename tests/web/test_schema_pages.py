@@ -223,10 +223,17 @@ def test_a_table_is_compared(page: TestPage) -> None:
 @pytest.mark.parametrize("role", ["viewer", "analyst"])
 def test_only_stewards_change_or_compare(page: TestPage, role: str) -> None:
     client = page.client(role)  # type: ignore[arg-type]
-    assert client.get("/schemas/stays").status_code == 200
+    text = client.get("/schemas/stays").text
+    # Nothing can be typed that could not be saved.
+    assert '<fieldset class="bare" disabled>' in text
+    assert 'spellcheck="false" readonly>' in text
+    assert "Stewards change schemas" in text
     for path in ("/schemas", "/schemas/stays", "/schemas/stays/check"):
         assert client.submit(path, {"name": "x", "table": "visits"}).status_code == 403
     assert saved(page) == TEXT
+    text = page.client().get("/schemas/stays").text
+    assert '<fieldset class="bare">' in text
+    assert "readonly" not in text
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "a\nb", "x" * 200, "stays", "x.toml"])

@@ -9,6 +9,7 @@ import pytest
 
 from sudare.errors import InvalidParameter
 from sudare.requests.users import User
+from sudare.web.headers_and_hosts import allowed_hosts
 from sudare.web.passwords import hashed_password, is_password, is_password_hash
 from sudare.web.settings import PageSettings, read_settings
 
@@ -43,6 +44,7 @@ host = "0.0.0.0"
 port = 8443
 certificate = "page.crt"
 key = "page.key"
+public_address = "https://page.example.org:8443"
 """
 
 
@@ -62,7 +64,7 @@ def test_settings_are_read(tmp_path: Path) -> None:
     assert found.tables["stays"].csv == ("separator=;",)
     assert found.users["ken"].role == "steward"
     assert found.is_https
-    assert found.address() == "https://0.0.0.0:8443"
+    assert found.address() == "https://page.example.org:8443"
     assert HASH not in repr(found)
     assert read(tmp_path, WHOLE, port=9000).port == 9000
 
@@ -91,6 +93,9 @@ def test_hashes_that_others_can_read_are_refused(tmp_path: Path) -> None:
         ('[server]\ncertificate = "x"', "belong together"),
         ('[server]\npublic_address = "http://x"', "not an address of the form https"),
         ('[server]\npublic_address = "https://x.example"', "needs users"),
+        ('[server]\npublic_address = "https://x.example:99999"', "not an address of the form https"),
+        ('[server]\npublic_address = "https://x.example#a"', "not an address of the form https"),
+        ('[server]\npublic_address = "https://"', "not an address of the form https"),
         ('[users.aiko]\nrole = "king"\npassword = "x"', "no known role"),
         ('[users.aiko]\nrole = "viewer"\npassword = "secret"', "no usable password"),
         pytest.param(f'[users.AIKO]\nrole = "viewer"\npassword = "{HASH}"', "small letters", id="capital letters"),
@@ -99,6 +104,29 @@ def test_hashes_that_others_can_read_are_refused(tmp_path: Path) -> None:
 def test_other_settings_are_refused_in_words(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(InvalidParameter, match=problem):
         read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("https://Page.Example.org/", "https://page.example.org"),
+        ("https://page.example.org:443", "https://page.example.org"),
+        ("https://10.0.0.5:8443", "https://10.0.0.5:8443"),
+        ("https://[::1]:8443", "https://[::1]:8443"),
+        ("https://病院.example", "https://xn--0rys90e.example"),
+    ],
+)
+def test_a_public_address_is_kept_as_browsers_name_it(tmp_path: Path, typed: str, kept: str) -> None:
+    text = WHOLE.replace("https://page.example.org:8443", typed)
+    assert read(tmp_path, text).public_address == kept
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_a_page_that_listens_everywhere_has_a_name(tmp_path: Path, host: str) -> None:
+    text = WHOLE.replace("0.0.0.0", host)
+    assert {"page.example.org:8443", "127.0.0.1:8443", "localhost:8443"} <= allowed_hosts(read(tmp_path, text))
+    with pytest.raises(InvalidParameter, match="by which name browsers call it"):
+        read(tmp_path, text.replace("public_address", "# public_address"))
 
 
 def test_users_without_https_stay_on_this_computer() -> None:

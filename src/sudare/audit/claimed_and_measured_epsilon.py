@@ -15,7 +15,7 @@ _MEASURED_SHARE: Final = 0.7
 
 
 @dataclass(frozen=True)
-class Comparison:
+class EpsilonComparison:
     """Claimed beside measured, at one ε."""
 
     claimed: Guarantee
@@ -64,7 +64,7 @@ class AuditedMechanism:
     mu: float | None = None
     batched: bool = True
 
-    def compared(self, samples: int, random_state: int = 0) -> Comparison:
+    def compared(self, samples: int, random_state: int = 0) -> EpsilonComparison:
         """Measured on so many outputs on each data set; the seed is for learning scores only."""
         options: dict[str, Any] = {
             "batched": self.batched,
@@ -78,7 +78,7 @@ class AuditedMechanism:
         # Low bits give themselves away quickly: a tenth of the sample is plenty.
         few = max(samples // 10, 100)
         bits = distinguish_lowest_bits(self.outputs, self.pair, self.claimed, few, batched=self.batched)
-        return Comparison(self.claimed, sampled, bits, self.computed)
+        return EpsilonComparison(self.claimed, sampled, bits, self.computed)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from sudare.audit import (
     perturbation_audits,
     synthesis_audits,
 )
-from sudare.audit.claimed_and_measured_epsilon import Comparison, NamedAudit
+from sudare.audit.claimed_and_measured_epsilon import EpsilonComparison, NamedAudit
 from sudare.errors import InvalidParameter, UnknownName
 
 EPSILONS: Final = (0.1, 1.0, 5.0)
@@ -40,7 +40,7 @@ class AuditReport:
     name: str
     subject: str
     samples: int
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[EpsilonComparison, ...]
 
     @property
     def holds(self) -> bool:

@@ -34,7 +34,7 @@ _SAMPLES: Final = 2_000
 
 
 @dataclass(frozen=True)
-class Question:
+class NoisyQuestion:
     """What one stage asked of the noise: whole numbers, the scale, and the answer it was given.
 
     A choice asks with losses, and its scale is 1/rate.
@@ -52,7 +52,7 @@ class Replay:
 
     source: WholeNoise
     answers: list[Integers] | None = None
-    asked: list[Question] = field(default_factory=list)
+    asked: list[NoisyQuestion] = field(default_factory=list)
 
     def laplace(self, values: Integers, scale: float) -> Integers:
         """Noted, and answered."""
@@ -69,7 +69,7 @@ class Replay:
             answer = np.array([drawn([rate * (loss - least) for loss in losses], cast("NoiseSource", self.source))])
         else:
             answer = self._replayed(1)
-        self.asked.append(Question("choice", np.array(losses), 1 / rate, answer.copy()))
+        self.asked.append(NoisyQuestion("choice", np.array(losses), 1 / rate, answer.copy()))
         return int(answer[0])
 
     def _answer(self, law: Literal["laplace", "gaussian"], values: Integers, scale: float) -> Integers:
@@ -77,7 +77,7 @@ class Replay:
             answer = self.source.laplace(values, scale) if law == "laplace" else self.source.gaussian(values, scale)
         else:
             answer = self._replayed(len(values))
-        self.asked.append(Question(law, values.copy(), scale, answer.copy()))
+        self.asked.append(NoisyQuestion(law, values.copy(), scale, answer.copy()))
         return answer
 
     def _replayed(self, size: int) -> Integers:
@@ -88,27 +88,27 @@ class Replay:
         return given[place] if fits else np.zeros(size, dtype=np.int64)
 
 
-def pure_loss(first: list[Question], second: list[Question]) -> Fraction | float:
+def pure_loss(first: list[NoisyQuestion], second: list[NoisyQuestion]) -> Fraction | float:
     """The largest privacy loss of Laplace stages and choices with the same answers, exactly; infinite where the questions differ in kind."""
     if not are_comparable(first, second):
         return math.inf
     return sum((_loss(a, b) for a, b in zip(first, second, strict=True)), Fraction(0))
 
 
-def _loss(first: Question, second: Question) -> Fraction:
+def _loss(first: NoisyQuestion, second: NoisyQuestion) -> Fraction:
     moved = first.values - second.values
     if first.law == "choice":
         return choice_range(first, second)
     return int(np.abs(moved).sum()) / Fraction(first.scale)
 
 
-def choice_range(first: Question, second: Question) -> Fraction:
+def choice_range(first: NoisyQuestion, second: NoisyQuestion) -> Fraction:
     """Between which values, so far apart at most, the privacy loss of a choice lies (proofs/synthesis.md)."""
     moved = first.values - second.values
     return (int(moved.max()) - int(moved.min())) / Fraction(first.scale)
 
 
-def are_comparable(first: list[Question], second: list[Question]) -> bool:
+def are_comparable(first: list[NoisyQuestion], second: list[NoisyQuestion]) -> bool:
     """Whether two tables were asked about as many numbers, with the same noise: nothing but the numbers may differ."""
     return len(first) == len(second) and all(
         (a.law, a.scale, a.values.shape) == (b.law, b.scale, b.values.shape) for a, b in zip(first, second, strict=True)

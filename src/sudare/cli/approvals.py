@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -18,7 +16,6 @@ from sudare.cli.key_files import MemberFile
 from sudare.cli.language import Told, spoken, spoken_language
 from sudare.consortium.certificate_expiry import expiry_lines, kit_days_left
 from sudare.consortium.sum_terms import budget_lines, schedule_lines, schedule_values, sums_lines, sums_values
-from sudare.errors import LedgerBusy, SudareError
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
@@ -95,11 +92,17 @@ def _left_line(name: str, version: int) -> str:
 
 def _status_values(own: Member) -> dict[str, Any]:
     from sudare.consortium import DictionaryTask, signature_status
-    from sudare.consortium.node_control_files import present_members, reaches_relay, states_of
-    from sudare.consortium.task_review import budget_left, noisy_totals, shown_totals, task_values
+    from sudare.consortium.node_control_files import (
+        agreement_of_running_node,
+        present_members,
+        reaches_relay,
+        states_of,
+    )
+    from sudare.consortium.task_review import budget_left, noisy_totals, shown_totals, start_problems, task_values
 
     agreement = own.agreement()
     found, at_node, present = signature_status(agreement, own.statements()), states_of(own), present_members(own)
+    running_under = agreement_of_running_node(own)
     tasks = [
         {
             **task_values(own, agreement, each.name),
@@ -121,8 +124,9 @@ def _status_values(own: Member) -> dict[str, Any]:
         "in_force": found.is_in_force,
         "unsigned": list(found.lacking),
         "revoked": list(found.revoked),
-        "problems": _problems(own),
-        "node_running": present is not None,
+        "problems": start_problems(own),
+        "node_running": running_under is not None,
+        "node_agreement": running_under,
         "present": present,
         "absent": None if present is None else [name for name in agreement.member_names if name not in present],
         "relay_reached": reaches_relay(own),
@@ -134,26 +138,6 @@ def _status_values(own: Member) -> dict[str, Any]:
         "shown": [known for each in agreement.tasks if (known := shown_totals(own, agreement, each.name)) is not None],
         "noisy": noisy,
     }
-
-
-def _problems(own: Member) -> list[str]:
-    """What keeps a node of this member from beginning: an agreement that is not the one that it has taken, an older ledger."""
-    from sudare.consortium.agreement.taken_versions import check_can_be_taken
-    from sudare.consortium.ledger_rollback import check_not_older
-
-    checks: tuple[Callable[[], None], ...] = (
-        partial(check_can_be_taken, own, own.agreement()),
-        partial(check_not_older, own),
-    )
-    problems = []
-    for check in checks:
-        try:
-            check()
-        except LedgerBusy:
-            raise
-        except SudareError as error:
-            problems.append(str(error))
-    return problems
 
 
 def _decided_schedules(own: Member) -> list[dict[str, Any]]:
@@ -173,7 +157,8 @@ def _status_texts(values: dict[str, Any], sums: list[str]) -> list[RenderableTyp
     table = Table("task", "kind", "ε", "δ", "node", "steward", "by", "reason", box=None, pad_edge=False)
     for each in tasks:
         costs = _number(each["epsilon"]), _number(each["delta"])
-        cells = (each["task"], each["kind"], *costs, each["node"], _verdict(each), each["who"], each["reason"])
+        states = spoken(each["node"]), spoken(_verdict(each))
+        cells = (each["task"], each["kind"], *costs, *states, each["who"], each["reason"])
         table.add_row(*(Text(escaped_for_terminal(str(cell))) for cell in cells))
     lacking = [*values["unsigned"], *(f"{name} (key revoked)" for name in values["revoked"])]
     force = "in force" if values["in_force"] else f"not in force: no signature that counts by {', '.join(lacking)}"
@@ -204,6 +189,11 @@ def _node_lines(values: dict[str, Any]) -> list[str]:
         begun = [each["task"] for each in values["tasks"] if each["node"] not in ("", "finished", "failed", "denied")]
         begun_lines = [f"Begun and not ended: {', '.join(begun)}. It goes on when the node is started again."]
         return ["No node of this member is running here: sudare node", *(begun_lines if begun else [])]
+    if values["present"] is None:
+        under = str(values["node_agreement"])[:12]
+        return [
+            f"The node that runs here works under {under}, not under what stands in the agreement's file now; what it does is not shown."
+        ]
     absent = f" Not there: {', '.join(values['absent'])}." if values["absent"] else ""
     lines = [f"Present: {', '.join(values['present'])}.{absent}"]
     if not values["relay_reached"]:
@@ -289,6 +279,8 @@ def _plan_lines(tasks: list[dict[str, Any]]) -> list[str]:
 
 
 def _word(state: str) -> str:
+    if state == "not needed":
+        return "not needed"
     return "not decided" if state == "none" else "asked for" if state == "pending" else state
 
 

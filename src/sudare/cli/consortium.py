@@ -192,13 +192,14 @@ def join(
     """Add this member to an agreement. Makes its key and member.toml where they are not there yet."""
     from sudare.consortium import Agreement, Budget
     from sudare.consortium.agreement.amendments import path_after_adoption
-    from sudare.consortium.agreement.consortium_setup_steps import joined
+    from sudare.consortium.agreement.consortium_setup_steps import check_can_join, is_in_force, joined
     from sudare.privacy.release_file import fingerprint
 
     joining = _joining(name, folder, _source(data, folder, query, has_header, encoding), Budget(epsilon, delta), ledger)
     is_new = not joining.key_path.exists()
+    found = Agreement.load(agreement)
+    check_can_join(found, agreement, joining)
     if dry_run:
-        found = Agreement.load(agreement)
         values = {"agreement": str(agreement), "member": name, "new_key": is_new, "members": list(found.member_names)}
         key = "A new key would be made" if is_new else "The key is there already"
         lines = [
@@ -210,6 +211,7 @@ def join(
         answer({**values, "dry_run": True}, as_json, *lines)
         return
     phrase = passphrase(passphrase_file, f"Passphrase of {joining.key_path.name}", new=is_new)
+    was_in_force = is_in_force(found, agreement)
     extended, identity = joined(agreement, joining, phrase)
     values = {
         "agreement": str(agreement),
@@ -222,6 +224,7 @@ def join(
         "dry_run": False,
     }
     lines = [
+        *_out_of_force_lines(name, found, extended, was_in_force),
         f"{name} joined {extended.name}, which now has {_members(extended)}.",
         f"Key {identity.fingerprint}: read it to the others on the telephone.",
         *_data_lines(joining, extended),
@@ -464,6 +467,16 @@ def _plan_lines(agreement: Agreement) -> list[str]:
                 f"{name} charges {_cost(*plan)} for a record (of {USUAL_ROWS:,}); its text says {_cost(*agreed)}."
             )
     return lines
+
+
+def _out_of_force_lines(name: str, before: Agreement, extended: Agreement, was_in_force: bool) -> list[str]:
+    """That whoever joined an agreement in force has put it out of force, and how that is undone."""
+    if not was_in_force or before.digest == extended.digest:
+        return []
+    return [
+        "All members had signed this agreement: now it is another one, which all sign again.",
+        f"If tasks were run under it already, take [members.{name}] out of the file again, and the signatures count as before: a member that comes later joins the next version (sudare consortium amend).",
+    ]
 
 
 def _data_lines(joining: NewMember, agreement: Agreement) -> list[str]:

@@ -252,6 +252,8 @@ def history(agreement: _AgreementFile, as_json: AsJson = False) -> None:
         for each in found
     ]
     table = Table("version", "hash", "members", "signed by", "changed", box=None, pad_edge=False)
+    # Names of fields are told whole, however narrow the terminal is.
+    table.columns[-1].overflow = "fold"
     for before, each in zip([None, *found[:-1]], found, strict=True):
         cells = (
             str(each.agreement.version),

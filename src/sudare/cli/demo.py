@@ -12,7 +12,7 @@ from sudare.cli.command_output import AsJson, answer, progress, reported
 from sudare.cli.language import spoken, spoken_language
 
 if TYPE_CHECKING:
-    from sudare.demo.scenario_output import Line
+    from sudare.demo.scenario_output import ResultLine
 
 LINE_WIDTH = 16
 
@@ -27,7 +27,7 @@ def demo(
     """Make a table, release statistics of it privately, try to cheat, and write DIR/report.html about all of it."""
     from sudare.demo.page import run_demo
 
-    def show(line: Line) -> None:
+    def show(line: ResultLine) -> None:
         if not as_json:
             answer({}, as_json, f"✓ {_padded(spoken(line.who))} {spoken(line.what)}")
 

@@ -253,6 +253,9 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str | list)
 
 
+_OF_OWN_ROWS: Final = "This is told for the number of rows that the table has, which is secret with --neighbours add-remove: only you see it."
+
+
 def _tell_price(kind: Kind, model: Any, source: object, neighbours: str, as_json: bool) -> None:
     from sudare.frames.person_rows import used_row_count
     from sudare.report import strength_of
@@ -271,10 +274,13 @@ def _tell_price(kind: Kind, model: Any, source: object, neighbours: str, as_json
         word = strength_of(*quote.asked).word
         values = paying.quoted(quote, payer.name)
         lines = [paying.price_text(quote, payer.name, word), *paying.relation_lines(payer, neighbours)]
-    errors = expected_errors(kind.name, model, used_row_count(source, model.schema))
+    rows = used_row_count(source, model.schema)
+    errors = expected_errors(kind.name, model, rows)
+    depends = list(map(str, errors)) != list(map(str, expected_errors(kind.name, model, 2 * rows)))
+    of_rows = [_OF_OWN_ROWS] if model.neighbours == "add-remove" and depends else []
     answer(
         {"dry_run": True, **values, "strength": word, "expected_errors": [error.to_dict() for error in errors]},
-        as_json, *lines, *error_lines(errors), "Dry run: nothing was computed, charged or written.",
+        as_json, *lines, *error_lines(errors), *of_rows, "Dry run: nothing was computed, charged or written.",
     )  # fmt: skip
 
 

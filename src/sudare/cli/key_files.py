@@ -82,8 +82,10 @@ def _warn_of_clear_key(path: Path) -> None:
 
 def public_key(path: Path) -> Ed25519PublicKey:
     """The public key in a file."""
+    # A file that cannot be read is told as that: its error is a ValueError, too.
+    content = _content(path)
     try:
-        key = load_pem_public_key(_content(path))
+        key = load_pem_public_key(content)
     except ValueError:
         key = None
     if not isinstance(key, Ed25519PublicKey):

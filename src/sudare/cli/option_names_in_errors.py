@@ -13,6 +13,13 @@ from typer.models import OptionInfo
 ASKED: Final = "asked_"
 _NO_NAME_BEFORE: Final = r"(?<![A-Za-z0-9_.\-'])"
 
+# A CSV file as Python describes it, beside the option that says the same: in brackets, or between commas.
+_CSV_FILE_IN_PYTHON: Final = re.compile(
+    r" ?[(（](?:Python では )?sudare\.frames\.CsvFile\([^)]*\)(?: in Python)?[)）]"
+    r"|,(?: or)? sudare\.frames\.CsvFile\([^)]*\) in Python"
+    r"|、(?:または )?Python では sudare\.frames\.CsvFile\([^)]*\)"
+)
+
 
 def options_by_parameter(command: Callable[..., Any]) -> dict[str, str]:
     """Options of a command by the parameter that they set."""
@@ -33,6 +40,7 @@ def with_option_names(text: str, options: Mapping[str, str]) -> str:
     # What is the same in Python is left out where the shell's own word stands before it.
     text = re.sub(r"(\(--[a-z-]+), or [^(),]* in Python\)", r"\1)", text)
     text = re.sub(r"(（--[a-z-]+)、Python では [^（）]*）", r"\1）", text)
+    text = _CSV_FILE_IN_PYTHON.sub("", text)
     # What is written in Python stays what it is.
     pieces = re.split(r"(CsvFile\([^)]*\))", text.replace("schema=Schema.load(…)", "--schema FILE"))
     for name, option in options.items():

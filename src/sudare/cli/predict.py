@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from sudare.cli.command_output import AsJson, answer, progress, reported
+from sudare.cli.date_formats import DateFormats, dates_with_formats, with_dates_read
 from sudare.cli.inspect import read_release, signature_lines
 from sudare.cli.language import ToldTable, spoken
 from sudare.cli.options import CsvFacts, Encoding, HasHeader, TableFile, TrustedKeys, table_source
@@ -18,7 +19,9 @@ from sudare.errors import InvalidParameter, SourceUnreadable
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
-    from sudare.schema import Schema
+    from collections.abc import Mapping
+
+    from sudare.schema import Date, DatePart, Schema
 
 _STAYS: Final = "Predictions are about single records and stay with you: they are no release."
 _OWN: Final = "A combined model is a file of your own and has no signature; the models in it were NOT CHECKED against keys you trust; give --trusted."
@@ -58,6 +61,7 @@ def predict(
     has_header: HasHeader = None,
     encoding: Encoding = None,
     csv: CsvFacts = None,
+    date_formats: DateFormats = None,
     trusted: TrustedKeys = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
@@ -70,9 +74,10 @@ def predict(
     predictor = opened_predictor(file, trusted)
     if proba and not hasattr(predictor.model, "predict_proba"):
         raise InvalidParameter(f"A {predictor.learner} tells no probabilities.", "Leave --proba out.")
+    dates = dates_with_formats(date_formats or [], predictor.declared)
     with progress(as_json) as tell:
         tell("predicting")
-        columns = _predicted(predictor, table_source(table, has_header, encoding, csv), proba, keep)
+        columns = _predicted(predictor, table_source(table, has_header, encoding, csv), dates, proba, keep)
     if output is not None:
         write_rows(output, columns)
     rows = len(columns["row"])
@@ -125,15 +130,18 @@ def opened_predictor(file: Path, trusted: list[Path] | None) -> Predictor:
     return Predictor(model, model.declared_, release.learner, signature, signature_lines(signature))
 
 
-def _predicted(predictor: Predictor, source: object, proba: bool, keep: list[str]) -> dict[str, Any]:
+def _predicted(
+    predictor: Predictor, source: object, dates: Mapping[str, Date | DatePart], proba: bool, keep: list[str]
+) -> dict[str, Any]:
     """Columns of the result: number of the row, kept columns, prediction, probabilities."""
     from sudare.frames import batches
+    from sudare.schema.columns import level_text
 
     features = list(predictor.declared.features)
     read = list(dict.fromkeys([*features, *keep]))
     columns: dict[str, list[Any]] = {"row": [], **{name: [] for name in keep}, "prediction": []}
     for batch in batches(source, read, schema=predictor.declared):
-        rows = batch.select(features)
+        rows = with_dates_read(batch.select(features), dates)
         for name in keep:
             columns[name] += batch.column(name).to_pylist()
         found = predictor.model.predict(rows)
@@ -141,7 +149,8 @@ def _predicted(predictor: Predictor, source: object, proba: bool, keep: list[str
         columns["row"] += range(start + 1, start + len(found) + 1)
         columns["prediction"] += found.tolist()
         if proba:
-            for label, chances in zip(predictor.model.classes_, predictor.model.predict_proba(rows).T, strict=True):
+            labels = map(level_text, predictor.model.classes_.tolist())
+            for label, chances in zip(labels, predictor.model.predict_proba(rows).T, strict=True):
                 columns.setdefault(f"{_PROBABILITY}{label}", []).extend(chances.tolist())
     return columns
 
@@ -169,4 +178,6 @@ def _heading(name: str) -> str:
 def _cell(value: object) -> str:
     from sudare.report.number_formatting import six_digits
 
+    if isinstance(value, bool):
+        return str(value).lower()
     return six_digits(value) if isinstance(value, float) else escaped_for_terminal(str(value))

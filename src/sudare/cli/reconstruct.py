@@ -10,13 +10,16 @@ import typer
 
 from sudare.cli.command_output import AsJson, answer, progress, reported
 from sudare.cli.inspect import read_release, signature_lines
+from sudare.cli.language import spoken_language
 from sudare.cli.options import TrustedKeys
 from sudare.cli.plot_files import check_picture, draw
 from sudare.errors import InvalidParameter, NotReleasable, SudareError
+from sudare.languages import translated
 
 if TYPE_CHECKING:
     from sudare.perturbation import PerturbedTable
     from sudare.reconstruction import CategoricalReconstruction
+    from sudare.schema import Column, Date, Schema
 
 ReleaseFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="A release of perturbed records, usually NAME.sudare.")
@@ -76,7 +79,8 @@ def reconstruct(
             f"--parquet writes the rows of one release, and {len(files)} were given.",
             "Write those of one after the other.",
         )
-    opened = [perturbed_table(file, trusted) for file in files]
+    found = [_perturbed(file, trusted) for file in files]
+    opened = [(table, signature) for _, table, signature in found]
     tables = [table for table, _ in opened]
     values: dict[str, Any] = {}
     lines: list[str] = []
@@ -84,7 +88,8 @@ def reconstruct(
         with progress(as_json) as tell:
             tell(f"reconstructing {column}")
             perturbations = _perturbations(files, tables, column)
-            values, lines, panel = _distribution(tables, column, perturbations, method, bins)
+            facts = found[0][0].columns.get(column)
+            values, lines, panel = _distribution(tables, column, perturbations, method, bins, facts)
         if plot is not None:
             draw(panel, file=plot)
     if parquet is not None:
@@ -111,17 +116,24 @@ def _release_lines(file: Path, opened: tuple[PerturbedTable, str], *, several: b
 
 def perturbed_table(file: Path, trusted: list[Path] | None) -> tuple[PerturbedTable, str]:
     """The perturbed table in a release, and whether its signature was checked against a trusted key."""
+    _, table, signature = _perturbed(file, trusted)
+    return table, signature
+
+
+def _perturbed(file: Path, trusted: list[Path] | None) -> tuple[Schema, PerturbedTable, str]:
+    """What a release declares, its perturbed table, and whether its signature was checked against a trusted key."""
     release, signature = read_release(file, trusted)
     if release.learner != "RecordPerturbation":
         raise NotReleasable(
             f"'{file.name}' holds a {release.learner}, not perturbed records.", "Look at it with `sudare inspect`."
         )
-    table: PerturbedTable = release.model().table_
+    model = release.model()
+    table: PerturbedTable = model.table_
     if not release.content.tensors:
         from sudare.cli.perturb import rows_file
 
         table = table.opened(rows_file(file))
-    return table, signature
+    return model.declared_, table, signature
 
 
 def _perturbations(files: Sequence[Path], tables: Sequence[PerturbedTable], column: str) -> list[Any]:
@@ -145,14 +157,19 @@ def _perturbations(files: Sequence[Path], tables: Sequence[PerturbedTable], colu
 
 
 def _distribution(
-    tables: Sequence[PerturbedTable], column: str, perturbations: Sequence[Any], method: str | None, bins: int | None
+    tables: Sequence[PerturbedTable],
+    column: str,
+    perturbations: Sequence[Any],
+    method: str | None,
+    bins: int | None,
+    facts: Column | None,
 ) -> tuple[dict[str, Any], list[str], Any]:
     """Plain values, lines to print, and a panel to draw."""
     from sudare.perturbation.categorical import CategoryPerturbation
 
     if isinstance(perturbations[0], CategoryPerturbation):
         return _of_categories(tables, column, perturbations, method)
-    return _of_numbers(tables, column, perturbations, method, bins)
+    return _of_numbers(tables, column, perturbations, method, bins, facts)
 
 
 def _of_categories(
@@ -181,14 +198,21 @@ def _of_categories(
 
 
 def _of_numbers(
-    tables: Sequence[PerturbedTable], column: str, perturbations: Any, method: Any, bins: int | None
+    tables: Sequence[PerturbedTable],
+    column: str,
+    perturbations: Any,
+    method: Any,
+    bins: int | None,
+    facts: Column | None,
 ) -> tuple[dict[str, Any], list[str], Any]:
     import numpy as np
 
     from sudare.reconstruction import Reconstruction
     from sudare.reconstruction.plots import histogram_panel
     from sudare.reconstruction.round_bin_edges import round_edges
+    from sudare.schema import Date
 
+    date = facts if isinstance(facts, Date) else None
     options: dict[str, Any] = {} if method is None else {"method": method}
     columns = [table.column(column) for table in tables]
     found = Reconstruction(perturbations, **options).fit(columns).distribution_
@@ -196,7 +220,7 @@ def _of_numbers(
     edges = np.array(round_edges(low, high)) if bins is None else np.linspace(low, high, bins + 1)
     band = found.band(edges)
     shares = found.histogram(edges).tolist()
-    panel = histogram_panel(found, edges, perturbed=columns[0], x_label=column)
+    panel = histogram_panel(found, edges, perturbed=columns[0], x_label=_axis(column, date))
     values = {
         "edges": edges.tolist(),
         "probabilities": shares,
@@ -212,16 +236,27 @@ def _of_numbers(
         "methods": dict(found.method_weights),
         "records": found.records,
     }
-    return values, _number_lines(values), panel
+    return values, _number_lines(values, date), panel
+
+
+def _axis(column: str, date: Date | None) -> str:
+    """What an axis is called: of dates also what its numbers count."""
+    if date is None:
+        return column
+    units = f"{date.unit}s"
+    counted = translated(f"{units} since {date.first}", spoken_language())
+    return f"{column} ({counted})"
 
 
 def _listed(limits: Any) -> list[float] | None:
     return None if limits is None else [float(limit) for limit in limits]
 
 
-def _number_lines(values: dict[str, Any]) -> list[str]:
+def _number_lines(values: dict[str, Any], date: Date | None) -> list[str]:
+    """Shares of bins with their bands, mean and median; bounds of dates as dates."""
     from sudare.report.number_formatting import nearest
 
+    told_value = nearest if date is None else date.value_text
     band = values["band"]
     limits = (
         zip(band["low"], band["high"], strict=True)
@@ -229,12 +264,12 @@ def _number_lines(values: dict[str, Any]) -> list[str]:
         else [None] * len(values["probabilities"])
     )
     lines = [
-        f"{nearest(left):>8} to {nearest(right):<8}  {share:7.4f}"
-        + (f"  ({limit[0]:.4f} to {limit[1]:.4f})" if limit else "")
+        f"{told_value(left):>8} – {told_value(right):<8}  {share:7.4f}"
+        + (f"  ({limit[0]:.4f} – {limit[1]:.4f})" if limit else "")
         for left, right, share, limit in zip(
             values["edges"][:-1], values["edges"][1:], values["probabilities"], limits, strict=True
         )
     ]
-    median, mean = nearest(values["quartiles"][1]), nearest(values["mean"])
+    median, mean = told_value(values["quartiles"][1]), told_value(values["mean"])
     told = f"{band['level']:.0%} bands in brackets" if not band["reason"] else f"no bands: {band['reason']}"
-    return [*lines, f"mean {mean}, median {median}; {told}"]
+    return [*lines, f"mean {mean}, median {median}", told]

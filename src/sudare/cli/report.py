@@ -33,6 +33,7 @@ def report(
     from sudare.dossier.account_report import report_page, report_values
     from sudare.privacy import Ledger
     from sudare.report.html_page import page_html
+    from sudare.requests.request_kinds import title_of
 
     if account is None and not files:
         raise InvalidParameter("There is nothing to report.", "Name an account with --account, or give releases.")
@@ -43,7 +44,8 @@ def report(
     paid = None if opened is None or account is None else opened.account(account)
     releases = [read_release(file, trusted) for file in files or []]
     if output is not None:
-        write_new_text(output, page_html(report_page(paid, head, releases, spoken_language()), spoken_language()))
+        page = report_page(paid, head, releases, spoken_language(), title_of)
+        write_new_text(output, page_html(page, spoken_language()))
     values = {"output": None if output is None else str(output), **report_values(paid, head, releases)}
     unchecked = sum(signature != "trusted" for _, signature in releases)
     warning = (

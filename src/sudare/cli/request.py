@@ -245,12 +245,13 @@ def _plain(request: Request) -> dict[str, Any]:
 def _tell(request_settings: RequestSettings, request: Request, first: str, dry_run: bool, as_json: bool) -> None:
     from sudare.cli.charged_commands import price_text, quoted
     from sudare.requests.price import price_now
+    from sudare.requests.request_kinds import kind_in_a_sentence
 
     was_left = request_settings.store.was_left(request)
     values: dict[str, Any] = {**_plain(request), "was_left": was_left, "dry_run": dry_run}
     lines = [
         "" if dry_run else first,
-        f"{request.who} asks for {request.newest.kind} of table '{request.table}': {request.purpose}",
+        f"{request.who} asks for {kind_in_a_sentence(request.newest.kind)} of table '{request.table}': {request.purpose}",
         f"This is version {request.newest.number}, by {request.newest.who}.",
     ]
     lines += [f"  {name} = {', '.join(texts)}" for name, texts in request.newest.values.items()]

@@ -122,7 +122,7 @@ def sample(
     model = release.model()
     count = model.rows_by_default if rows is None else rows
     with progress(as_json) as tell:
-        _write_rows(output, model.sample_batches(count, seed, _given(given, model.declared_)), tell)
+        _write_rows(output, model.sample_batches(count, seed, _given(given, model.declared_)), model.declared_, tell)
     told = model.n_rows_
     fewer = (
         ""
@@ -138,13 +138,15 @@ def sample(
     )  # fmt: skip
 
 
-def _write_rows(output: Path, batches: Iterator[pd.DataFrame], tell: Tell) -> None:
+def _write_rows(output: Path, batches: Iterator[pd.DataFrame], declared: Schema, tell: Tell) -> None:
     """Write rows as they are drawn to a new file, of the kind that its name says; where that fails, no part of it stays."""
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
 
     is_csv = output.suffix == ".csv"
+    if is_csv:
+        batches = (_with_dates_as_text(batch, declared) for batch in batches)
     first = pa.Table.from_pandas(next(batches), preserve_index=False)
     written = spreadsheet_rows(first) if is_csv else first
     make: Any = pyarrow.csv.CSVWriter if is_csv else pyarrow.parquet.ParquetWriter
@@ -165,6 +167,18 @@ def _write_rows(output: Path, batches: Iterator[pd.DataFrame], tell: Tell) -> No
     except BaseException:
         output.unlink(missing_ok=True)
         raise
+
+
+def _with_dates_as_text(batch: pd.DataFrame, declared: Schema) -> pd.DataFrame:
+    """The rows with dates as the schema reads them: in the declared format, and else in ISO 8601."""
+    from sudare.schema import Date
+
+    texts = {}
+    for name, column in declared.columns.items():
+        if isinstance(column, Date):
+            is_day = column.unit in ("week", "day")
+            texts[name] = batch[name].dt.strftime(column.format or ("%Y-%m-%d" if is_day else "%Y-%m-%dT%H:%M:%S"))
+    return batch.assign(**texts)
 
 
 def _given(words: list[str] | None, declared: Schema) -> dict[str, object] | None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sudare import __version__
 from sudare.consortium.member_report import SignedReport
 from sudare.privacy.guarantee import readable_up
-from sudare.report import Page, Part, Table
+from sudare.report import Page, PageTable, Part
 from sudare.report.budget_bar import time_text
 
 MADE_BY: Final = f"sudare consortium report, version {__version__}"
@@ -36,7 +36,7 @@ def _agreements(values: Mapping[str, Any]) -> Part:
     return Part(
         title="What was agreed, and who signed",
         result=f"{len(rows)} versions; each names the hash of the one before.",
-        blocks=[Table(("version", "hash", "signed by", "not signed by"), rows)],
+        blocks=[PageTable(("version", "hash", "signed by", "not signed by"), rows)],
         how_to_read=["A version is in force once all of its members have signed its hash with the keys that it names."],
     )
 
@@ -53,8 +53,8 @@ def _tasks(values: Mapping[str, Any]) -> Part:
         title="What ran, what it revealed and what it cost",
         result=f"{sum(bool(task['entries']) for task in values['tasks'])} tasks were paid for or disclosed.",
         blocks=[
-            Table(("task", "kind", "revealed and cost", "entry", "time"), rows),
-            Table(("task", "result", "digest"), digests, "What all members hold alike", folded=True),
+            PageTable(("task", "kind", "revealed and cost", "entry", "time"), rows),
+            PageTable(("task", "result", "digest"), digests, "What all members hold alike", folded=True),
         ],
         how_to_read=["An exact disclosure shows totals over all members without noise; it is entered, and costs no ε."],
     )
@@ -77,7 +77,7 @@ def _decisions(values: Mapping[str, Any]) -> Part:
     return Part(
         title="Who decided, and why",
         result=f"{len(rows)} requests and decisions.",
-        blocks=[Table(("task", "decision", "by", "time", "reason"), rows)],
+        blocks=[PageTable(("task", "decision", "by", "time", "reason"), rows)],
         how_to_read=[],
     )
 
@@ -88,6 +88,6 @@ def _ledger(report: SignedReport) -> Part:
     return Part(
         title="Where the ledger ends, and who signed this",
         result=f"The chain of {head['position'] + 1} entries is intact.",
-        blocks=[Table(("entry", "hash"), rows)],
+        blocks=[PageTable(("entry", "hash"), rows)],
         how_to_read=["Whoever keeps this head notices an older ledger that is put back (sudare budget verify --head)."],
     )

@@ -31,7 +31,16 @@ from sudare.consortium.network.message_dispatch import Activity, MessageDispatch
 from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.base import Transport
 from sudare.consortium.node_connection import beat_seconds_of, pins_of, talking_names
-from sudare.consortium.node_control_files import CANCEL, REQUESTS, RUN, STATES, WITHDRAW, is_damaged, states_of
+from sudare.consortium.node_control_files import (
+    CANCEL,
+    REQUESTS,
+    RUN,
+    STATES,
+    WITHDRAW,
+    cancelled_under_another_version,
+    is_damaged,
+    states_of,
+)
 from sudare.consortium.node_restart_on_change import OVER, NodeReload, Reason, tasks_under_way, version_to_begin
 from sudare.consortium.operator_warnings import OperatorWarnings
 from sudare.consortium.peer_watch import PeerWatch
@@ -51,6 +60,7 @@ from sudare.errors import (
     TaskStopped,
 )
 from sudare.files import check_unshared, held_alone, make_private_folder, set_aside, write_atomically
+from sudare.sums.context import RELAY_NAME
 
 if TYPE_CHECKING:
     from sudare.consortium.tasks.task_activities import TaskEnvironment
@@ -131,6 +141,12 @@ class Node:
                 f"'{STATES}' in the state folder was damaged and is set aside (damaged/): what was said there of tasks that ended is forgotten, and nothing else"
             )
         self._scheduled_on: datetime.date | None = None
+        # What was cancelled under the version before does not begin by itself under this one.
+        cancelled, names = (
+            cancelled_under_another_version(self.member, self.agreement.digest),
+            {task.name for task in self.agreement.tasks},
+        )
+        self._cancelled_before = {name: each for name, each in cancelled.items() if name in names}
         self._revocation: KeyRevoked | None = None
         self._remembered_statements = self._keys.statements
         self._keys_have_changed, self._is_told_of_version, self._weighed_at = False, False, float("-inf")
@@ -144,6 +160,8 @@ class Node:
     def run(self, tasks: Iterable[str] = (), *, stay: bool = False, most_seconds: float = float("inf")) -> bool:
         """Take part. Without `stay`, until these tasks are over here and the others have heard everything; False if time ran out.
 
+        With `stay` also what an earlier process of this member had taken up and not ended goes on.
+
         Raise InvalidParameter where another node runs with this state folder: both would begin the same sums, with the same secrets.
         """
         with held_alone(self.member.state_folder / "run.lock") as alone:
@@ -153,8 +171,8 @@ class Node:
                     "Let it finish, or stop it, and start this one again.",
                 )
             try:
-                for name in tasks:
-                    self.ask(name)
+                for name in dict.fromkeys([*tasks, *(self._unended_before() if stay else ())]):
+                    self.ask(name, withdraw=self._was_withdrawing(name))
                 in_time = drive(self.dispatcher, self.transport, lambda: self._poll(stay), most_seconds, self.clock)
                 # Without a relay, and after nobody ever answered, there is nobody to wait for.
                 if self.transport.reaches_relay() or self.dispatcher.session.has_met_anybody:
@@ -166,6 +184,19 @@ class Node:
                 self._write_states(is_running=False)
                 self.log.write("stopped")
         return in_time
+
+    def _unended_before(self) -> list[str]:
+        """Tasks that an earlier process of this member had taken up under this version of the agreement, and not ended: also the others may have forgotten them."""
+        told = states_of(self.member, self.agreement.digest)
+        return [
+            task.name
+            for task in self.agreement.tasks
+            if told.get(task.name, {"state": OVER[0]})["state"] not in OVER or self._was_withdrawing(task.name)
+        ]
+
+    def _was_withdrawing(self, name: str) -> bool:
+        """Whether an earlier process of this member was to take its release of a task back, and had not yet."""
+        return bool(states_of(self.member, self.agreement.digest).get(name, {}).get("withdrawing", False))
 
     def _is_settled(self) -> bool:
         self.check_stop()
@@ -182,7 +213,7 @@ class Node:
         """Take up a task, anew if it failed before; and take this member's release back once it is known to all."""
         known = self.task_runs.get(name)
         if known is not None and known.state in ("failed", "denied"):
-            del self.task_runs[name]
+            withdraw |= self.task_runs.pop(name).withdrawing
             self.dispatcher.forget(name)
         self._add_run(name)
         self.task_runs[name].withdrawing |= withdraw
@@ -272,16 +303,17 @@ class Node:
             # Whoever asks: a run's day was agreed on, and so was that it is of the records of that day.
             if self.agreement.time_of(name, self.today()) == "early":
                 continue
-            times = 0
+            times, withdrawing = 0, False
             if self._resumes(name, now):
-                times = self.task_runs.pop(name).times_resumed + 1
+                before = self.task_runs.pop(name)
+                times, withdrawing = before.times_resumed + 1, before.withdrawing
             if name not in self.task_runs:
                 self._join(name)
-                self.task_runs[name].times_resumed = times
+                self.task_runs[name].times_resumed, self.task_runs[name].withdrawing = times, withdrawing
 
     def _join(self, name: str) -> None:
         """Take up a task that others ask for. One that was cancelled here in an earlier life of this node is not: only who asks here takes it up again."""
-        told = states_of(self.member, self.agreement.digest).get(name, {})
+        told = (self._cancelled_before | states_of(self.member, self.agreement.digest)).get(name, {})
         self._add_run(name)
         if told.get("ended_by") == "cancel" and told["state"] != "finished":
             run = self.task_runs[name]
@@ -403,8 +435,9 @@ class Node:
     def _start(self, run: TaskRun, activity: Activity, now: float) -> None:
         if self._revocation is not None:
             raise self._revocation
-        run.activity, run.state, run.began_at, run.prepared = activity, "running", now, None
+        # Where it cannot begin there is none, and the others are told as of a task that was never prepared.
         self.dispatcher.start(activity, now)
+        run.activity, run.state, run.began_at, run.prepared = activity, "running", now, None
         self._remember_head()
         self.log.write("task-started", task=run.task.name, kind=run.task.kind)
         self.tell(f"task '{run.task.name}' has begun")
@@ -475,7 +508,8 @@ class Node:
         return [name for name in self.agreement.member_names if name != self.member.name]
 
     def _refuse_task(self, run: TaskRun) -> None:
-        self.dispatcher.refuse(run.task.name, self._other_names, self.clock())
+        relay = [RELAY_NAME] if self.agreement.relay_collects and run.task.has_sums else []
+        self.dispatcher.refuse(run.task.name, [*self._other_names, *relay], self.clock())
 
     def _check_statements(self) -> None:
         """Look whether keys were rotated or revoked since. Raise as `_handle_revocation` does."""
@@ -640,7 +674,7 @@ class Node:
         run = self.task_runs.get(name)
         if run is None or (run.is_over and run.state != "failed") or (run.activity and run.activity.finished):
             return
-        run.ended_by = "cancel"
+        run.ended_by, run.withdrawing = "cancel", False
         if run.activity is not None:
             run.activity.stop(_cancelled(name))
             # Others are told already; from now on also whoever begins it again.
@@ -655,7 +689,7 @@ class Node:
         today = self.today()
         if today == self._scheduled_on or not self.loop.may_ask_ledger(self.clock()):
             return
-        states = states_of(self.member) | self._document()["tasks"]
+        states = self._cancelled_before | states_of(self.member) | self._document()["tasks"]
         done = {name for name, each in states.items() if is_done(each)}
         due = [name for each in self.agreement.schedules if (name := each.due(today)) is not None and name not in done]
         tasks = [self.agreement.task(name) for name in due]
@@ -677,6 +711,7 @@ class Node:
                 "error": None if each.error is None else f"{type(each.error).__name__}: {each.error}",
                 "files": [os.path.relpath(path, self.member.folder) for path in each.files],
                 "ended_by": each.ended_by,
+                **({"withdrawing": True} if each.withdrawing else {}),
             }
             for name, each in self.task_runs.items()
         }
@@ -691,7 +726,7 @@ class Node:
     def _write_states(self, is_running: bool = True) -> None:
         told = self._document()
         # What an earlier process of this member said about tasks that were over then stays said.
-        earlier = {
+        earlier = self._cancelled_before | {
             name: each for name, each in states_of(self.member, self.agreement.digest).items() if each["state"] in OVER
         }
         document = {**told, "tasks": {**earlier, **told["tasks"]}}

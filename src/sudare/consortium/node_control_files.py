@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -21,7 +22,12 @@ def ask_running_node(member: Member, task: str, *, withdraw: bool = False, cance
     member.agreement().task(task)
     folder = member.state_folder / REQUESTS
     make_private_folder(folder)
-    path = folder / f"{task}.{CANCEL if cancel else WITHDRAW if withdraw else RUN}"
+    wish = CANCEL if cancel else WITHDRAW if withdraw else RUN
+    path = folder / f"{task}.{wish}"
+    # The last word counts, also where the node has taken neither yet.
+    for opposite in (RUN, WITHDRAW) if wish == CANCEL else (CANCEL,):
+        with contextlib.suppress(OSError):
+            (folder / f"{task}.{opposite}").unlink()
     try:
         write_atomically(path, b"")
     except OSError as error:
@@ -36,6 +42,13 @@ def states_of(member: Member, digest: str | None = None) -> dict[str, Any]:
     return dict(_told_by_node(member, digest).get("tasks", {}))
 
 
+def cancelled_under_another_version(member: Member, digest: str) -> dict[str, Any]:
+    """What the member's node last wrote about tasks that were cancelled, where that was under another version of the agreement than the one of this digest."""
+    found = _read(member) or {}
+    tasks = {} if found.get("agreement") == digest else found.get("tasks", {})
+    return {name: each for name, each in tasks.items() if (each["state"], each.get("ended_by")) == ("failed", "cancel")}
+
+
 def present_members(member: Member) -> list[str] | None:
     """Who was present when the member's node last looked; None where no node is running."""
     told = _told_by_node(member)
@@ -46,6 +59,12 @@ def reaches_relay(member: Member) -> bool | None:
     """Whether the member's node reached the relay when it last looked; None where no node is running."""
     told = _told_by_node(member)
     return bool(told.get("relay_reached", True)) if _is_alive(told.get("process")) else None
+
+
+def agreement_of_running_node(member: Member) -> str | None:
+    """The digest of the agreement under which the member's node runs, whatever the member's file is now; None where no node is running."""
+    told = _read(member) or {}
+    return str(told["agreement"]) if _is_alive(told.get("process")) else None
 
 
 def is_damaged(member: Member) -> bool:
@@ -105,6 +124,7 @@ _LATER_IN_TASK: Final[Mapping[str, _Check]] = {
     "round": _or_none(_is_whole),
     "error": _or_none(_is_text),
     "ended_by": _or_none(_is_text),
+    "withdrawing": lambda value: isinstance(value, bool),
 }
 _DOCUMENT: Final[Mapping[str, _Check]] = {
     "agreement": _is_text,

@@ -27,7 +27,7 @@ from sudare.privacy.guarantee import Guarantee
 # Since this one reports have the texts of agreements and signatures.
 _WITH_TEXTS: Final = 2
 _LARGEST_POSITION: Final = 2**53
-# A member's clock may be wrong by a day, and may have been set right since.
+# A member's clock may be wrong by a day, and may have been set right since, or another's may be wrong the other way.
 _WRONG_CLOCK: Final = datetime.timedelta(days=2)
 # What all members hold alike of a task with sums.
 _NAMES_OF_SUMS: Final = frozenset({"release", "patterns"})
@@ -472,10 +472,12 @@ def _is_unpaid(task: _Values, another: _Values) -> bool:
 def _is_before_end(report: _Values, task: _Values, teller: _Values) -> bool:
     """Whether a report was made before the task was finished at the member that tells so; at the latest that was when it made its own report.
 
-    It was made when its date says, or after the last of its entries, whichever is later.
+    It was made when its date says, or after the last of its entries, whichever is later. Where two members' clocks may be wrong by a day, it counts as
+    made before.
     """
     end = task.get("finished_at" if task["has_sums"] else "held_at") or teller["made_at"]
-    return max(_time(report["made_at"]), _last_time(report)) < _time(end)
+    between_clocks = _WRONG_CLOCK if report["member"] != teller["member"] else datetime.timedelta()
+    return max(_time(report["made_at"]), _last_time(report)) < _time(end) + between_clocks
 
 
 def _time(text: str) -> datetime.datetime:
@@ -555,7 +557,7 @@ def _open_questions(one: _Read, other: _Read) -> Iterator[str]:
     for ours in values["tasks"]:
         task = theirs.get((ours["agreement"], ours["task"]))
         if task is not None and _is_unpaid(task, ours) and _is_before_end(values, task, other.values):
-            yield f"{ours['task']}: by its date the report of {who} was made before the end of this task; ask for a later one"
+            yield f"{ours['task']}: by its date the report of {who} was made before the end of this task, or so soon after it that a wrong clock can be all; ask for one that is made two days after the end"
     yield from _not_yet_listed(one, other)
     if _ends_before(values, other.values):
         yield f"the versions of the agreement in the report of {who} end before those in the report of {other.member} begin, so that nothing of the two could be compared"

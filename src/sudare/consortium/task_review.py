@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.approvals import Approvals, Verdict, exceeded_bound, is_used, required
 from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.agreement.schedules import Schedule
+from sudare.consortium.agreement.taken_versions import check_can_be_taken
+from sudare.consortium.ledger_rollback import check_not_older
 from sudare.consortium.tasks.definitions import DictionaryTask, Task
 from sudare.consortium.tasks.task_account import mark_of, run_already
 from sudare.consortium.tasks.task_costs import cost_at, entries_at, opened_account
 from sudare.dictionary.member_model_file import read_document
-from sudare.errors import SudareError
+from sudare.errors import LedgerBusy, SudareError
 from sudare.frames import batches
 from sudare.privacy.account_balance import Amount
 from sudare.privacy.run_account import entries_of
@@ -119,6 +123,23 @@ def noisy_totals(own: Member, agreement: Agreement, task: DictionaryTask) -> dic
         "sums": found.get("sums"),
         "numbers": found.get("numbers"),
     }
+
+
+def start_problems(own: Member) -> list[str]:
+    """What keeps a node of this member from beginning: an agreement that is not the one that it has taken, an older ledger. Raise LedgerBusy where that cannot be seen now."""
+    checks: tuple[Callable[[], None], ...] = (
+        partial(check_can_be_taken, own, own.agreement()),
+        partial(check_not_older, own),
+    )
+    problems = []
+    for check in checks:
+        try:
+            check()
+        except LedgerBusy:
+            raise
+        except SudareError as error:
+            problems.append(str(error))
+    return problems
 
 
 def budget_left(own: Member) -> dict[str, float] | None:

@@ -40,7 +40,7 @@ class TaskRun:
     @property
     def is_over(self) -> bool:
         """Whether nothing will come of it any more, or everything has."""
-        return self.state in OVER and not self.withdrawing
+        return self.state in OVER and not (self.withdrawing and self.state == "finished")
 
     @property
     def rounds(self) -> int:

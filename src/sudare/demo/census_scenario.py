@@ -12,13 +12,13 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sudare.array_types import Floats
-from sudare.demo.scenario_output import Line, Scene, Tell
+from sudare.demo.scenario_output import ResultLine, Scene, Tell
 from sudare.perturbation import PerturbedTable, RecordPerturbation
 from sudare.privacy import Ledger, Release
 from sudare.reconstruction import CategoricalReconstruction
-from sudare.reconstruction.estimators import Reconstruction
+from sudare.reconstruction.number_reconstruction import Reconstruction
 from sudare.reconstruction.plots import histogram_panel
-from sudare.report import Part, Table, compared_bars, picture
+from sudare.report import PageTable, Part, compared_bars, picture
 from sudare.report.number_formatting import nearest
 from sudare.report.plots import Panel
 from sudare.schema import Category, Number, Schema
@@ -58,7 +58,7 @@ def play(folder: Path, tell: Tell) -> Scene:
     numbers = [_number(table, answers, name) for name in NUMBERS]
     districts = _districts(table, answers)
     rows = [each.row for each in (*numbers, districts)]
-    line = Line(
+    line = ResultLine(
         "a city's census",
         f"{HOUSEHOLDS:,} households' answers perturbed before they left (k = {K}); reconstructed distributions agree with the true ones by "
         f"{' / '.join(row[2] for row in rows)} percent",
@@ -155,7 +155,7 @@ def _distributions_part(numbers: Sequence[Panel], districts: Panel, rows: Sequen
                 numbers, "Densities of age and commute: true, perturbed and reconstructed, with a band.", columns=2
             ),
             picture([districts], "Bars of four districts: true and reconstructed shares."),
-            Table(
+            PageTable(
                 ("column", "perturbed", "reconstructed", "true mean", "mean found"),
                 rows,
                 caption="Agreement with the truth in percent: 100 minus half the summed absolute differences between shares",
@@ -176,7 +176,7 @@ def _promise_part(release: Release, lines: list[str]) -> Part:
         result="Nobody can link a row of the released table to a household with more than an even chance; what that means is said in three ways, which belong together.",
         blocks=[
             release.card(),
-            Table(("the promise",), [(line,) for line in lines], "The promise, in three ways", folded=True),
+            PageTable(("the promise",), [(line,) for line in lines], "The promise, in three ways", folded=True),
         ],
         how_to_read=[
             "The promise about linking needs the rows' order to be lost, which perturbing does. The local promise holds for every single answer even towards whoever sees it "

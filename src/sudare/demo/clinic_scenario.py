@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from sudare.demo.neural_network_scenario import play_network
-from sudare.demo.scenario_output import Line, Scene, Tell
+from sudare.demo.scenario_output import ResultLine, Scene, Tell
 from sudare.errors import AuditFailed, SudareError
 from sudare.privacy import Account, Ledger, Release
-from sudare.report import BudgetBar, Part, Table, Transcript, compared_bars, picture
+from sudare.report import BudgetBar, PageTable, Part, TerminalLines, compared_bars, picture
 from sudare.report.budget_bar import ENTRY_HEADINGS, entry_cells
 from sudare.report.number_formatting import nearest, percent_up, rounded_up, whole
 from sudare.report.privacy_card import SCALE_TEXT, how_to_read_epsilon
@@ -73,7 +73,7 @@ class House:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class RefusedAttempt:
     """Something that must not work, and the error that answered it."""
 
     what: str
@@ -103,16 +103,16 @@ def play(folder: Path, tell: Tell) -> Scene:
     off = int(np.abs(counts.model().counts_["age"] - _exact_age_counts(house)).max())
     spent = house.account.spent().epsilon
     lines = [
-        Line(
+        ResultLine(
             "one clinic",
             f"told others about {whole(PATIENTS)} patients (ε = {rounded_up(spent)} of {rounded_up(BUDGET_EPSILON)} spent); "
             f"no age group off by more than {off}",
         ),
-        Line(
+        ResultLine(
             "refused",
             f"{len(refused)} of {len(refused)}: a request beyond the budget, a result nobody paid for; nothing was spent",
         ),
-        Line(
+        ResultLine(
             "noticed",
             f"{len(noticed)} of {len(noticed)}: an edited ledger, an older one put back (two ways to find it), a changed file, a foreign signature",
         ),
@@ -176,15 +176,15 @@ def _released(house: House, model: Any, name: str) -> Release:
 # What must not work
 
 
-def _attempt(what: str, act: Callable[[], object]) -> Attempt:
+def _attempt(what: str, act: Callable[[], object]) -> RefusedAttempt:
     try:
         act()
     except SudareError as refusal:
-        return Attempt(what, refusal)
+        return RefusedAttempt(what, refusal)
     raise AuditFailed(f"What must not work did: {what}.", "Do not release with this version; please report it.")
 
 
-def _refused(house: House) -> list[Attempt]:
+def _refused(house: House) -> list[RefusedAttempt]:
     """Requests that the door turns away."""
     greedy = PrivateMean(REFUSED_EPSILON, schema=house.schema, account=house.account)
     unpaid = PrivateMean(MEAN_EPSILON, schema=house.schema).fit(house.table)
@@ -197,7 +197,7 @@ def _refused(house: House) -> list[Attempt]:
     ]
 
 
-def _noticed(house: House, counts: Release, means: Release) -> list[Attempt]:
+def _noticed(house: House, counts: Release, means: Release) -> list[RefusedAttempt]:
     """Changes after the fact, each made to a copy."""
     folder, head = house.folder, house.ledger.head()
     shutil.copy(folder / "ledger.db", folder / "edited.db")
@@ -278,7 +278,7 @@ def _means_part(house: House, means: Release) -> Part:
     return Part(
         title="Averages",
         result="The published averages are close to the true ones, because averages over many people hide each of them well.",
-        blocks=[Table(("column", "unit", "own table", "published", "off by"), rows), means.card()],
+        blocks=[PageTable(("column", "unit", "own table", "published", "off by"), rows), means.card()],
         how_to_read=[
             "The column “own table” is shown here because the data are made up. A real report for others would not have it: the difference to the exact "
             "average is exactly what must not be known.",
@@ -297,7 +297,7 @@ def _cost_part(house: House) -> Part:
         result=f"{percent_up(bar.share)} of what may ever be told about these patients has been told; the rest is still there.",
         blocks=[
             bar,
-            Table(
+            PageTable(
                 ENTRY_HEADINGS,
                 [entry_cells(entry.to_dict()) for entry in entries],
                 "The ledger, line by line",
@@ -313,24 +313,24 @@ def _cost_part(house: House) -> Part:
     )
 
 
-def _refused_part(refused: Sequence[Attempt]) -> Part:
+def _refused_part(refused: Sequence[RefusedAttempt]) -> Part:
     lines = [line for attempt in refused for line in (f">>> {attempt.what}", attempt.answer, "")]
     return Part(
         title="What was refused",
         result="Asking for more than is left is turned down before anything is computed, and so is sending what nobody paid for.",
-        blocks=[Transcript(lines[:-1], "What was typed, and the answers")],
+        blocks=[TerminalLines(lines[:-1], "What was typed, and the answers")],
         how_to_read=[
             "Lines that begin with >>> were typed; below each stands the answer, word for word. Every answer says what was wrong and what to do about it.",
         ],
     )
 
 
-def _noticed_part(noticed: Sequence[Attempt]) -> Part:
+def _noticed_part(noticed: Sequence[RefusedAttempt]) -> Part:
     return Part(
         title="What was noticed",
         result="Whoever edits the books afterwards, puts old books back, or changes a file on its way is found out.",
         blocks=[
-            Table(
+            PageTable(
                 ("done", "answer"),
                 [(attempt.what, attempt.answer) for attempt in noticed],
                 "What was done, and the answers",

@@ -11,14 +11,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from sudare.demo.scenario_output import Line, Scene, Tell
+from sudare.demo.scenario_output import ResultLine, Scene, Tell
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.member_model import MemberModel, worst_columns
 from sudare.privacy import Account, Ledger
 from sudare.report import (
     FoldedPicture,
+    PageTable,
     Part,
-    Table,
     curves,
     dependency_graph,
     picture,
@@ -29,7 +29,7 @@ from sudare.report import (
 from sudare.report.number_formatting import nearest
 from sudare.report.plots import Series
 from sudare.schema import Number, Schema
-from sudare.sums.minimum_members import check_exact_sums
+from sudare.sums.exact_sum_minimum import check_exact_sums
 
 NAMES: Final = ("Ando", "Brink", "Coast", "Delta", "Ember")
 SENSORS: Final = ("temperature", "pressure", "vibration", "current", "speed")
@@ -85,7 +85,7 @@ def play(folder: Path, tell: Tell) -> Scene:
     alone = _alone(factories[_WATCHED])
     areas = [float(roc_auc_score(faulty, each.score_samples(new_hours))) for each in (model, alone)]
     found = int(np.count_nonzero(model.predict(new_hours) & faulty))
-    line = Line(
+    line = ResultLine(
         "five factories",
         f"found {dictionary.n_patterns_} ways of running from sums alone; Ando, with {_HOURS[0]} hours of its own, noticed {found} of "
         f"{_FAULTY_HOURS} hours of a fault it had never seen",
@@ -185,7 +185,7 @@ def _dictionary_part(dictionary: PatternDictionary) -> Part:
         ],
         "A curve that rises with every iteration.",
     )
-    means = Table(
+    means = PageTable(
         ("pattern", *(f"{name}, {SCHEMA.columns[name].unit}" for name in SENSORS)),  # type: ignore[union-attr]
         [
             (label, *(f"{value:.3g}" if value < 1000 else f"{value:.0f}" for value in mean))
@@ -250,7 +250,7 @@ def _watch_part(model: MemberModel, hours: pd.DataFrame, faulty: NDArray[np.bool
         f"in {100 * blamed:.0f} percent of the right alarms vibration or temperature was named first.",
         blocks=[
             drawn,
-            Table(
+            PageTable(
                 ("model", "faulty above usual, %"),
                 [("dictionary of five", nearest(100 * areas[0], 3)), ("own hours only", nearest(100 * areas[1], 3))],
                 caption="How often a faulty hour is stranger than a usual one (area under the curve)",
@@ -273,7 +273,7 @@ def _shown_part(dictionary: PatternDictionary, factories: list[Factory]) -> Part
         result=f"In {dictionary.n_sums_:,} sums every factory saw {dictionary.n_numbers_:,} totals over all five; together they hold {held:,} numbers. "
         "Exact totals are not record privacy.",
         blocks=[
-            Table(
+            PageTable(
                 ("ledger entry", "towards", "guarantee"),
                 [
                     (

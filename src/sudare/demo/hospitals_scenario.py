@@ -13,13 +13,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 
-from sudare.demo.scenario_output import Line, Scene, Tell
+from sudare.demo.scenario_output import ResultLine, Scene, Tell
 from sudare.errors import AuditFailed, NotReleasable
 from sudare.experts import OwnPlusConsensus
 from sudare.experts.own_plus_consensus import Consensus, own_plus_consensus
 from sudare.linear import PrivateLogisticRegression
 from sudare.privacy import Account, Ledger, Release
-from sudare.report import Part, Table, Transcript, paired_points, picture
+from sudare.report import PageTable, Part, TerminalLines, paired_points, picture
 from sudare.report.number_formatting import nearest, rounded_up
 from sudare.report.privacy_card import how_to_read_epsilon
 from sudare.schema import Label, Number, Schema, encode
@@ -60,7 +60,7 @@ class Hospital:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class HospitalResult:
     """What a hospital has in the end, measured on patients that none of them has seen."""
 
     hospital: Hospital
@@ -81,13 +81,13 @@ def play(folder: Path, tell: Tell) -> Scene:
     tell("each loads the others' models and combines them")
     combined = [_combined(hospital, hospitals, folder) for hospital in hospitals]
     outcomes = [
-        Outcome(hospital, _alone(hospital.table, unseen), model.score(unseen, unseen[LABEL]))
+        HospitalResult(hospital, _alone(hospital.table, unseen), model.score(unseen, unseen[LABEL]))
         for hospital, model in zip(hospitals, combined, strict=True)
     ]
     refusal = _refusal(combined[0])
     alone, together = (float(np.mean([getattr(o, which) for o in outcomes])) for which in ("alone", "combined"))
     spent = max(hospital.account.spent().epsilon for hospital in hospitals)
-    line = Line(
+    line = ResultLine(
         "ten hospitals",
         f"each published a private model (ε = {rounded_up(spent)} of {rounded_up(BUDGET_EPSILON)} spent); "
         f"combined accuracy {nearest(together)} against {nearest(alone)} alone (mean)",
@@ -148,7 +148,7 @@ def _refusal(combined: OwnPlusConsensus) -> str:
     raise AuditFailed("What must not work did: a combined model was released.", "Do not release with this version.")
 
 
-def _gain_part(outcomes: Sequence[Outcome], alone: float, together: float, tested: int) -> Part:
+def _gain_part(outcomes: Sequence[HospitalResult], alone: float, together: float, tested: int) -> Part:
     names = [outcome.hospital.name for outcome in outcomes]
     better = sum(outcome.combined > outcome.alone for outcome in outcomes)
     drawn = paired_points(
@@ -180,7 +180,7 @@ def _gain_part(outcomes: Sequence[Outcome], alone: float, together: float, teste
         f"alone: {100 * together:.1f} instead of {100 * alone:.1f} percent right, on average.",
         blocks=[
             picture([drawn], alt),
-            Table(
+            PageTable(
                 ("hospital", "patients", "alone, %", "combined, %", "gain", "spent"),
                 rows,
                 "Hospital by hospital",
@@ -205,7 +205,7 @@ def _sent_part(release: Release, refusal: str) -> Part:
         result="A file with four noisy numbers left each hospital; the combined model stays at home.",
         blocks=[
             release.card(),
-            Transcript([">>> Release.of(combined)", refusal], "What happens when somebody tries to send it"),
+            TerminalLines([">>> Release.of(combined)", refusal], "What happens when somebody tries to send it"),
         ],
         how_to_read=[
             "The combined model was fitted to the hospital's own patients without noise, so it may know too much about them. The others stay protected in it "

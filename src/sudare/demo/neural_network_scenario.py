@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sudare.demo.scenario_output import Line
+from sudare.demo.scenario_output import ResultLine
 from sudare.neural import PrivateMLPClassifier
 from sudare.privacy import Ledger, Release
-from sudare.report import Part, Table, compared_bars, picture
+from sudare.report import PageTable, Part, compared_bars, picture
 from sudare.report.number_formatting import nearest, rounded_up, whole
 from sudare.report.privacy_card import how_to_read_epsilon
 from sudare.schema import Category, Label, Number, Schema
@@ -37,7 +37,7 @@ SCHEMA: Final = Schema(
 class NetworkScene(NamedTuple):
     """What the network adds to the clinic's scene."""
 
-    line: Line
+    line: ResultLine
     part: Part
 
 
@@ -55,7 +55,7 @@ def play_network(folder: Path, ledger: Ledger, key: Ed25519PrivateKey) -> Networ
     answers = received.model().predict(visitors)
     right = float(np.mean(answers == visitors[LABEL]))
     usual = float(np.mean(visitors[LABEL] == "no"))
-    line = Line(
+    line = ResultLine(
         "its network",
         f"learned from {whole(SCREENED)} people (ε = {rounded_up(NETWORK_EPSILON)} of {rounded_up(BUDGET_EPSILON)} spent) is right for "
         f"{nearest(100 * right)} % of a practice's patients; always answering “no” for {nearest(100 * usual)} %",
@@ -98,7 +98,7 @@ def _part(received: Release, visitors: pd.DataFrame, answers: np.ndarray, right:
                 [drawn],
                 f"Bars of the percentage called back by age, in truth and by the network; it is right for {nearest(100 * right)} percent of {whole(len(visitors))} patients.",
             ),
-            Table(
+            PageTable(
                 ("", "right, %"),
                 [("the network", nearest(100 * right)), ("always the more frequent answer", nearest(100 * usual))],
             ),

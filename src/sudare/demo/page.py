@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sudare import __version__
 from sudare.demo import SCENARIOS
-from sudare.demo.scenario_output import Line, Play, Tell
+from sudare.demo.scenario_output import Play, ResultLine, Tell
 from sudare.errors import InvalidParameter
 from sudare.languages import Language
 from sudare.report import Page, Part, page_html
@@ -26,17 +26,17 @@ class Demo:
 
     report: Path
     folder: Path
-    lines: Sequence[Line]
+    lines: Sequence[ResultLine]
     seconds: float
 
 
-def run_demo(out: Path, tell: Tell, show: Callable[[Line], None], language: Language = "en") -> Demo:
+def run_demo(out: Path, tell: Tell, show: Callable[[ResultLine], None], language: Language = "en") -> Demo:
     """Play all scenarios and write `out`/report.html in the language; each line is shown as soon as its scenario is played."""
     start = time.monotonic()
     report = out / REPORT_NAME
     _refuse_foreign(report)
     folder = _fresh_folder(out)
-    lines: list[Line] = []
+    lines: list[ResultLine] = []
     parts: list[Part] = []
     notes: list[str] = []
     for name, module in SCENARIOS.items():

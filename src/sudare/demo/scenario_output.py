@@ -14,7 +14,7 @@ Tell = Callable[[str], None]
 Play = Callable[[Path, Tell], "Scene"]
 
 
-class Line(NamedTuple):
+class ResultLine(NamedTuple):
     """One ✓ line: who, and what came out."""
 
     who: str
@@ -25,6 +25,6 @@ class Line(NamedTuple):
 class Scene:
     """A played scenario."""
 
-    lines: Sequence[Line]
+    lines: Sequence[ResultLine]
     parts: Sequence[Part]
     notes: Sequence[str]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.array_types import Floats
-from sudare.dictionary.distributed_noise import NoisePlan, Release
+from sudare.dictionary.distributed_noise import NoisePlan, NoisyTotal
 
 # Patterns may merge in the last third: before, those that overlap have not yet come apart.
 _MERGED_FROM: Final = 2 / 3
@@ -64,7 +64,7 @@ def merged_late(found: Patterned, plan: NoisePlan, iteration: int, iterations: i
     return merged(found, plan.rows) if iteration >= math.floor(_MERGED_FROM * iterations) else found
 
 
-def staying_patterns(counts: Floats, plan: NoisePlan, release: Release) -> NDArray[np.intp]:
+def staying_patterns(counts: Floats, plan: NoisePlan, release: NoisyTotal) -> NDArray[np.intp]:
     """Patterns whose noisy counts are above the noise and a hundredth of all records; the largest if there is none."""
     least = max(_NOISE_DEVIATIONS * plan.total_deviation(release), _SMALLEST_SHARE * plan.rows)
     staying = counts > least

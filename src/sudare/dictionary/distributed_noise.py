@@ -29,7 +29,7 @@ _SATURATION: Final = Fraction(1, 2**400)
 
 
 @dataclass(frozen=True)
-class Release:
+class NoisyTotal:
     """One noisy total: how many numbers, by how much a replaced record moves it (L2, in units of one), its part of μ².
 
     `rows_per_unit` is how many records one protected unit has at most.
@@ -60,7 +60,7 @@ class NoisePlan:
     delta: float
     members: int
     colluders: int
-    releases: tuple[Release, ...]
+    releases: tuple[NoisyTotal, ...]
     rows: int
 
     def __post_init__(self) -> None:
@@ -74,24 +74,24 @@ class NoisePlan:
         """Spacing of the totals: sums over all records stay within 52 bits."""
         return 2.0 ** -min(GRID_BITS, _SUM_BITS - self.rows.bit_length())
 
-    def deviation_in_steps(self, release: Release) -> float:
+    def deviation_in_steps(self, release: NoisyTotal) -> float:
         """σ of the noise that must be unknown, in grid steps, rounded up: m(Δ/g + 2⌈√d⌉)/(μ√share)."""
         root = Fraction(math.nextafter(math.sqrt(release.share), 0.0))
         return rounded_up(
             release.steps_moved(self.grid) / (Fraction(gaussian_mu_within(self.epsilon, self.delta)) * root)
         )
 
-    def share_in_steps(self, release: Release) -> float:
+    def share_in_steps(self, release: NoisyTotal) -> float:
         """σ/√(S−t): the deviation of one member's noise, rounded up."""
         honest = self.members - self.colluders
         root = Fraction(math.nextafter(math.sqrt(honest), 0.0))
         return rounded_up(Fraction(self.deviation_in_steps(release)) / root)
 
-    def total_deviation(self, release: Release) -> float:
+    def total_deviation(self, release: NoisyTotal) -> float:
         """Standard deviation of the noise in a total, all shares together, in units of one."""
         return self.share_in_steps(release) * math.sqrt(self.members) * self.grid
 
-    def limit(self, release: Release) -> float:
+    def limit(self, release: NoisyTotal) -> float:
         """A bound on one member's noisy addend."""
         return self.rows + _FARTHEST_SHARE * self.share_in_steps(release) * self.grid
 
@@ -107,7 +107,7 @@ class NoisePlan:
                 "Check the number of rows; use a smaller epsilon or a larger delta.",
             ) from None
 
-    def _distance(self, release: Release) -> Fraction:
+    def _distance(self, release: NoisyTotal) -> Fraction:
         """Total variation between a sum of discrete shares and rounded normal noise, saturation included.
 
         A coordinate: 1/(24σ²) between discrete and rounded normal law, and e^τ − 1 ≤ 2τ, τ = 5(n−1)e^{−π²σ₁²}, between the sum of n
@@ -121,7 +121,7 @@ class NoisePlan:
         ideal = 1 / (24 * honest * Fraction(share) ** 2)
         return release.size * (ideal + between + self.members * _SATURATION)
 
-    def noisy(self, sums: Floats, release: Release, source: NoiseSource) -> Floats:
+    def noisy(self, sums: Floats, release: NoisyTotal, source: NoiseSource) -> Floats:
         """A member's sums, whole multiples of the grid, with its share of the noise."""
         steps = np.rint(sums / self.grid).astype(np.int64)
         return source.gaussian(steps, self.share_in_steps(release)).astype(np.float64) * self.grid

@@ -19,19 +19,19 @@ from sudare.array_types import Booleans, Floats
 from sudare.dictionary.exponential_families import Family, Frame, Overall, Patterns, symmetric
 from sudare.dictionary.sum_questions import (
     Branch,
-    Counts,
     Moments,
     OpeningSquares,
     OpeningSums,
-    Question,
-    Rows,
+    PatternCounts,
+    RecordCount,
+    SumQuestion,
     Vetoes,
     power_of_two_at_least,
 )
 from sudare.errors import DataError, ImplausibleTotal, NotSolved
 
 Answer = TypeVar("Answer")
-Script = Generator[Question, Floats, Answer]
+Script = Generator[SumQuestion, Floats, Answer]
 
 # Log densities of a record beyond this saturate, were a member's records that unlikely on average.
 _LARGEST_LOG_DENSITY: Final = 1024.0
@@ -54,7 +54,7 @@ class Initial:
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
+class TrainingTerms:
     """What members agree on before they begin. Everything here is public.
 
     `low` and `high` bound the columns; `most_rows` the records of one member. With `search` the number of patterns is chosen
@@ -98,7 +98,7 @@ class Dictionary:
 class Opening:
     """What all later questions depend on: the terms, and what the opening sums told."""
 
-    terms: Terms
+    terms: TrainingTerms
     overall: Overall
     frame: Frame
     limits: Floats
@@ -130,9 +130,9 @@ class Fit:
         return -2 * self.log_likelihood + length + self.weight_cost
 
 
-def row_count(terms: Terms) -> Script[int]:
+def row_count(terms: TrainingTerms) -> Script[int]:
     """How many records all members have together; enough for patterns, or an error that is the same for all."""
-    total = yield Rows(np.array([power_of_two_at_least(float(terms.most_rows))]))
+    total = yield RecordCount(np.array([power_of_two_at_least(float(terms.most_rows))]))
     rows = round(float(total[0]))
     if rows <= len(terms.columns):
         raise DataError(
@@ -142,7 +142,7 @@ def row_count(terms: Terms) -> Script[int]:
     return rows
 
 
-def opened(terms: Terms) -> Script[Opening]:
+def opened(terms: TrainingTerms) -> Script[Opening]:
     """Number of records, centre and spread of the columns, from three sums."""
     rows = yield from row_count(terms)
     low, high = terms.family.opening_bounds(terms.low, terms.high)
@@ -158,7 +158,7 @@ def opened(terms: Terms) -> Script[Opening]:
     return Opening(terms, overall, frame, limits)
 
 
-def _spread(terms: Terms, rows: int, mean: Floats, half: Floats) -> Script[Overall]:
+def _spread(terms: TrainingTerms, rows: int, mean: Floats, half: Floats) -> Script[Overall]:
     """The covariance of the columns, or its diagonal, about the mean. In units of half ranges squares are at most four."""
     size = len(mean)
     count = size * (size + 1) // 2 if terms.family.opens_with_pairs else size
@@ -215,7 +215,7 @@ def _counted(opening: Opening, family: Family, patterns: Patterns, branch: Branc
     """Counts, and which patterns every member is content to keep."""
     terms, rows = opening.terms, opening.overall.rows
     limits = np.full(len(patterns), power_of_two_at_least(2.0 * rows))
-    counts = yield Counts(limits, family, opening.frame, patterns, branch, terms.concentration)
+    counts = yield PatternCounts(limits, family, opening.frame, patterns, branch, terms.concentration)
     if abs(counts.sum() - rows) > _IMPLAUSIBLE * rows or np.any(counts < -_IMPLAUSIBLE * rows):
         raise _not_of_the_opening()
     fewest = terms.min_others if terms.members > 1 else 0.0

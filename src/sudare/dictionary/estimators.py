@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.array_types import Floats
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson
-from sudare.dictionary.em import Dictionary, Initial, Terms
+from sudare.dictionary.em import Dictionary, Initial, TrainingTerms
 from sudare.dictionary.exponential_families import Family, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.in_process_secure_sums import adder
@@ -216,7 +216,7 @@ class PatternDictionary(BaseEstimator):
         return Content({"columns": list(self.columns_), "rows": int(overall.rows)}, tensors, dict.fromkeys(tensors))
 
     def _enter(
-        self, terms: Terms, tables: Sequence[object], members: Sequence[Records]
+        self, terms: TrainingTerms, tables: Sequence[object], members: Sequence[Records]
     ) -> tuple[PrivateTerms, Passage]:
         """Through the door: all noise of the training is planned and charged for before any of it is drawn."""
         if self.schema is None and self.bounds is None:
@@ -244,7 +244,7 @@ class PatternDictionary(BaseEstimator):
         self.guarantee_, self.receipt_ = passage.guarantee, passage.receipt
         return private, passage
 
-    def training(self, source: object, members: int) -> tuple[Terms, Records]:
+    def training(self, source: object, members: int) -> tuple[TrainingTerms, Records]:
         """What one real member of a consortium trains by: the terms that all share, and its own records.
 
         Bounds come from the schema or are given: nobody sees everybody's records.
@@ -320,10 +320,10 @@ class PatternDictionary(BaseEstimator):
             self.shrinkage, self.sparsity, self.dtype
         )
 
-    def _terms(self, layout: Layout, family: Family, members: int) -> Terms:
+    def _terms(self, layout: Layout, family: Family, members: int) -> TrainingTerms:
         if layout.low is None or layout.high is None:
             raise InvalidParameter("The columns have no bounds.", "Give bounds or a schema.")
-        return Terms(
+        return TrainingTerms(
             layout.names,
             layout.low,
             layout.high,

@@ -47,7 +47,7 @@ class Mixture:
 
 
 @dataclass(frozen=True, eq=False)
-class Prior:
+class CovariancePrior:
     """The target that covariances (or variances) are drawn to, and for how many records it counts."""
 
     target: Floats
@@ -65,7 +65,7 @@ def fitted_mixture(
     family: Family,
     Z: Floats,
     count: int,
-    prior: Prior,
+    prior: CovariancePrior,
     tails: tuple[float, ...] = NO_TAILS,
     beside: Mixture | None = None,
 ) -> Mixture:
@@ -78,7 +78,7 @@ def iterations(
     family: Family,
     Z: Floats,
     count: int,
-    prior: Prior,
+    prior: CovariancePrior,
     tails: tuple[float, ...] = NO_TAILS,
     beside: Mixture | None = None,
 ) -> Iterator[tuple[Mixture, float]]:
@@ -156,7 +156,7 @@ def _tied_weights(counts: Floats, tails: tuple[float, ...]) -> Floats:
 
 
 def _maximised(
-    family: Family, totals: Expected, prior: Prior, tails: tuple[float, ...], before: Patterns | None = None
+    family: Family, totals: Expected, prior: CovariancePrior, tails: tuple[float, ...], before: Patterns | None = None
 ) -> Patterns:
     """The patterns of highest objective for these totals, each at all scales."""
     if not isinstance(family, SparseGaussian | DiagonalGaussian):
@@ -184,7 +184,7 @@ def _maximised(
     )
 
 
-def _log_prior(family: Family, patterns: Patterns, prior: Prior) -> float:
+def _log_prior(family: Family, patterns: Patterns, prior: CovariancePrior) -> float:
     """Of the covariances at the narrowest scale: (n₀/2)(ln det Λ − tr ΨΛ), summed; of other families their own."""
     if not isinstance(family, SparseGaussian | DiagonalGaussian):
         return family.log_prior(patterns)

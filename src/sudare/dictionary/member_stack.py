@@ -23,8 +23,8 @@ from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.member_mixture_fit import (
     NO_TAILS,
     TAILS,
+    CovariancePrior,
     Mixture,
-    Prior,
     clusters,
     fitted_mixture,
     robust_deviations,
@@ -120,7 +120,7 @@ def candidates(
         if tailed.total > best.total:
             best, count, tails = tailed, fewer, TAILS
     yield best
-    prior = partial(_shared_prior, Prior(_within(family, shared), _PRIOR_SHARED * Z.shape[1]))
+    prior = partial(_shared_prior, CovariancePrior(_within(family, shared), _PRIOR_SHARED * Z.shape[1]))
     yield judged(partial(learned, prior, count, tails, None))
     yield _best_count(judged, lambda count: partial(learned, prior, count, NO_TAILS, shared), _COUNTS_BESIDE, len(Z))[0]
 
@@ -178,7 +178,7 @@ def _reweighted(family: Family, shared: Mixture, drawn: Callable[[Floats], Float
 
 def _learned(
     family: Family,
-    prior: Callable[[Floats, int], Prior],
+    prior: Callable[[Floats, int], CovariancePrior],
     count: int,
     tails: tuple[float, ...],
     beside: Mixture | None,
@@ -187,15 +187,17 @@ def _learned(
     return fitted_mixture(family, Z, count, prior(Z, count), tails, beside)
 
 
-def _own_prior(family: Family, Z: Floats, count: int) -> Prior:
+def _own_prior(family: Family, Z: Floats, count: int) -> CovariancePrior:
     """Robust variances within clusters of the records, in which patterns begin."""
     labels = clusters(Z, count)
     medians = np.stack([np.median(Z[labels == k], axis=0) for k in range(labels.max() + 1)])
     variances = robust_deviations(Z - medians[labels]) ** 2
-    return Prior(np.diag(variances) if isinstance(family, SparseGaussian) else variances, _PRIOR_OWN * Z.shape[1])
+    return CovariancePrior(
+        np.diag(variances) if isinstance(family, SparseGaussian) else variances, _PRIOR_OWN * Z.shape[1]
+    )
 
 
-def _shared_prior(prior: Prior, Z: Floats, count: int) -> Prior:
+def _shared_prior(prior: CovariancePrior, Z: Floats, count: int) -> CovariancePrior:
     return prior
 
 

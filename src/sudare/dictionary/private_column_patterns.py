@@ -20,8 +20,8 @@ from scipy.stats import qmc
 from sudare.array_types import Floats
 from sudare.dictionary.column_families import ColumnFamily
 from sudare.dictionary.component_merging import SPARE_SHARE, NoisyPatterns, merged_late, staying_patterns
-from sudare.dictionary.distributed_noise import NoisePlan, Release
-from sudare.dictionary.em import Script, Terms
+from sudare.dictionary.distributed_noise import NoisePlan, NoisyTotal
+from sudare.dictionary.em import Script, TrainingTerms
 from sudare.dictionary.exponential_families import Frame, Overall, Patterns
 from sudare.dictionary.pattern_selection import normal_points
 from sudare.dictionary.private_sum_questions import Intervals, NoisyStatistics
@@ -103,7 +103,7 @@ def _points(columns: int) -> Floats:
 
 
 def noisy_columns(
-    terms: Terms, family: ColumnFamily, plan: NoisePlan, overall: Overall, releases: tuple[Release, ...]
+    terms: TrainingTerms, family: ColumnFamily, plan: NoisePlan, overall: Overall, releases: tuple[NoisyTotal, ...]
 ) -> Script[tuple[Patterns, Floats]]:
     """All iterations, from public points or an earlier dictionary: patterns in the frame's coordinates, and their noisy counts."""
     frame = family.frame(overall)
@@ -155,10 +155,10 @@ def _relative(family: ColumnFamily, patterns: Patterns, k: int, reference: Patte
 
 
 def _noisy_iteration(
-    terms: Terms,
+    terms: TrainingTerms,
     family: ColumnFamily,
     plan: NoisePlan,
-    release: Release,
+    release: NoisyTotal,
     frame: Frame,
     patterns: Patterns,
     counts: Floats,

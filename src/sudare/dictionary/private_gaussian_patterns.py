@@ -23,8 +23,8 @@ from sudare.dictionary.component_merging import (
     merged_late,
     staying_patterns,
 )
-from sudare.dictionary.distributed_noise import NoisePlan, Release
-from sudare.dictionary.em import Script, Terms, implausible
+from sudare.dictionary.distributed_noise import NoisePlan, NoisyTotal
+from sudare.dictionary.em import Script, TrainingTerms, implausible
 from sudare.dictionary.exponential_families import Family, Frame, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian
 from sudare.dictionary.graphical_lasso import graphical_lasso
@@ -100,7 +100,7 @@ def moment_count(columns: int) -> int:
 
 
 def noisy_gaussians(
-    terms: Terms, plan: NoisePlan, frame: Frame, releases: tuple[Release, ...]
+    terms: TrainingTerms, plan: NoisePlan, frame: Frame, releases: tuple[NoisyTotal, ...]
 ) -> Script[NoisyGaussians]:
     """All iterations, from public points or an earlier dictionary."""
     columns, family = len(terms.columns), terms.family
@@ -152,7 +152,7 @@ def ball_radius(columns: int) -> float:
 
 
 def _noisy_iteration(
-    plan: NoisePlan, release: Release, frame: Frame, before: NoisyGaussians, clip: Clip, *, is_whitened: bool
+    plan: NoisePlan, release: NoisyTotal, frame: Frame, before: NoisyGaussians, clip: Clip, *, is_whitened: bool
 ) -> Script[NoisyGaussians]:
     """One noisy E step, and the patterns that its total describes."""
     patterns, columns = before.means.shape

@@ -15,12 +15,12 @@ import numpy as np
 
 from sudare.array_types import Floats
 from sudare.dictionary.column_families import ColumnFamily
-from sudare.dictionary.distributed_noise import NoisePlan, Release, on_grid_towards_zero
+from sudare.dictionary.distributed_noise import NoisePlan, NoisyTotal, on_grid_towards_zero
 from sudare.dictionary.em import implausible
 from sudare.dictionary.exponential_families import Family, Frame, Patterns, log_weights, symmetric, upper_triangle
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_tables import Records, total_over
-from sudare.dictionary.sum_questions import Own, Question
+from sudare.dictionary.sum_questions import Own, SumQuestion
 from sudare.privacy.noise import NoiseSource
 
 # Computed norms are this much below their bounds, so that rounding cannot lift them above.
@@ -33,11 +33,11 @@ _FARTHEST_TOTAL: Final = 10.0
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyQuestion(Question):
+class NoisyQuestion(SumQuestion):
     """A sum with noise in shares."""
 
     plan: NoisePlan
-    release: Release
+    release: NoisyTotal
 
     @abstractmethod
     def contributions(self, X: Floats) -> Floats:

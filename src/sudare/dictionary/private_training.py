@@ -16,8 +16,8 @@ import numpy as np
 
 from sudare.array_types import Floats
 from sudare.dictionary.column_families import ColumnFamily
-from sudare.dictionary.distributed_noise import NoisePlan, Release
-from sudare.dictionary.em import Dictionary, Script, Terms, row_count
+from sudare.dictionary.distributed_noise import NoisePlan, NoisyTotal
+from sudare.dictionary.em import Dictionary, Script, TrainingTerms, row_count
 from sudare.dictionary.exponential_families import Family, Overall
 from sudare.dictionary.in_process_secure_sums import ADDENDS
 from sudare.dictionary.private_column_patterns import STATISTIC_SENSITIVITY, noisy_columns
@@ -43,7 +43,7 @@ _WARM_ITERATIONS: Final = 4
 class PrivateTerms:
     """What members agree on before a private training, besides the usual terms. All of it is public."""
 
-    terms: Terms
+    terms: TrainingTerms
     epsilon: float
     delta: float
     colluders: int = 1
@@ -103,23 +103,23 @@ def public_iterations(epsilon: float, delta: float, rows: int, columns: int, pat
     return int(min(_MOST_ITERATIONS, max(_FEWEST_ITERATIONS, math.ceil(4 * signal**0.3))))
 
 
-def _releases(terms: Terms, iterations: int, rows_per_unit: int) -> tuple[Release, ...]:
+def _releases(terms: TrainingTerms, iterations: int, rows_per_unit: int) -> tuple[NoisyTotal, ...]:
     """The opening, where there is one, and all iterations, each of at most so many numbers."""
     columns, family = len(terms.columns), terms.family
     numbers, sensitivity = moment_count(columns), MOMENT_SENSITIVITY
     if isinstance(family, ColumnFamily):
         numbers, sensitivity = 1 + family.statistic_count(columns), STATISTIC_SENSITIVITY
     share = _OPENING_SHARE if asks_for_spread(terms) else Fraction(0)
-    moments = Release(terms.n_patterns * numbers, sensitivity, (1 - share) / iterations, rows_per_unit)
+    moments = NoisyTotal(terms.n_patterns * numbers, sensitivity, (1 - share) / iterations, rows_per_unit)
     if not share:
         return (moments,) * iterations
     of_opening = math.nextafter(2 * math.sqrt(columns), math.inf)
-    return Release(2 * columns, of_opening, share, rows_per_unit), *[moments] * iterations
+    return NoisyTotal(2 * columns, of_opening, share, rows_per_unit), *[moments] * iterations
 
 
 @functools.lru_cache(maxsize=16)
 def _plan(
-    epsilon: float, delta: float, members: int, colluders: int, releases: tuple[Release, ...], rows: int
+    epsilon: float, delta: float, members: int, colluders: int, releases: tuple[NoisyTotal, ...], rows: int
 ) -> NoisePlan:
     return NoisePlan(epsilon, delta, members, colluders, releases, rows)
 
@@ -147,12 +147,12 @@ def trained_privately(private: PrivateTerms) -> Script[Dictionary]:
     return Dictionary(family, patterns, frame, overall, counts, Branch(0), ())
 
 
-def asks_for_spread(terms: Terms) -> bool:
+def asks_for_spread(terms: TrainingTerms) -> bool:
     """Whether a training begins with a noisy sum for centre and spread of the columns: not of codes, and not where they are known."""
     return terms.initial is None and not (isinstance(terms.family, ColumnFamily) and not terms.family.opens_privately)
 
 
-def _noisy_opening(terms: Terms, plan: NoisePlan) -> Script[Overall]:
+def _noisy_opening(terms: TrainingTerms, plan: NoisePlan) -> Script[Overall]:
     """Centre and spread from noisy sums; a spread below the noise counts as the noise."""
     release, columns = plan.releases[0], len(terms.columns)
     limits = np.full(release.size, power_of_two_at_least(plan.limit(release)))

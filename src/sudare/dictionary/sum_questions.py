@@ -58,7 +58,7 @@ class Branch:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class SumQuestion:
     """A sum over all records of all members. `limits` are public powers of two that bound each value of an addend."""
 
     limits: Floats
@@ -77,7 +77,7 @@ class Question:
         raise InvalidParameter(f"{type(self).__name__} is not a question of a training.", "Use one program version.")
 
 
-def answered(records: Records, own: Own, question: Question, noise: NoiseSource | None = None) -> tuple[Own, Floats]:
+def answered(records: Records, own: Own, question: SumQuestion, noise: NoiseSource | None = None) -> tuple[Own, Floats]:
     """The member's next state and its addend, scaled to [−1, 1] by the question's limits.
 
     What lies outside saturates and is counted in the member's own state: an abort would tell the others.
@@ -89,7 +89,7 @@ def answered(records: Records, own: Own, question: Question, noise: NoiseSource 
 
 
 @dataclass(frozen=True, eq=False)
-class Rows(Question):
+class RecordCount(SumQuestion):
     """How many records there are. Public even in a private training, because neighbours replace a record."""
 
     def answer(self, records: Records, own: Own, noise: NoiseSource | None) -> tuple[Own, Floats]:
@@ -98,7 +98,7 @@ class Rows(Question):
 
 
 @dataclass(frozen=True, eq=False)
-class OpeningQuestion(Question):
+class OpeningQuestion(SumQuestion):
     """Sums over the columns that open a training."""
 
     family: Family
@@ -139,7 +139,7 @@ class OpeningSquares(OpeningQuestion):
 
 
 @dataclass(frozen=True, eq=False)
-class Counts(Question):
+class PatternCounts(SumQuestion):
     """N_k: how many records belong to each pattern. Answering it is the E step (1.11)."""
 
     family: Family
@@ -164,7 +164,7 @@ class Counts(Question):
 
 
 @dataclass(frozen=True, eq=False)
-class Vetoes(Question):
+class Vetoes(SumQuestion):
     """One where a member sees fewer than `fewest` records of the others behind a pattern, else zero."""
 
     totals: Floats
@@ -177,7 +177,7 @@ class Vetoes(Question):
 
 
 @dataclass(frozen=True, eq=False)
-class Moments(Question):
+class Moments(SumQuestion):
     """T_k of the E step that was counted, its log-likelihood, and the weights' share of the objective and of BIC."""
 
     def answer(self, records: Records, own: Own, noise: NoiseSource | None) -> tuple[Own, Floats]:
@@ -186,7 +186,7 @@ class Moments(Question):
 
 
 @dataclass(frozen=True, eq=False)
-class Overlaps(Question):
+class Overlaps(SumQuestion):
     """Σ r_k r_l for all pairs, the upper triangle: which patterns share records."""
 
     family: Family

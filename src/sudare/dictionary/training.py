@@ -15,24 +15,24 @@ from typing import Final
 import numpy as np
 
 from sudare.array_types import Floats
-from sudare.dictionary.em import Dictionary, Script, Terms, implausible, opened
+from sudare.dictionary.em import Dictionary, Script, TrainingTerms, implausible, opened
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_stack import OwnPart, stacked
 from sudare.dictionary.member_tables import Records
 from sudare.dictionary.mixture_weights import needed_weights
 from sudare.dictionary.pattern_selection import refined, searched
 from sudare.dictionary.private_training import PrivateTerms, trained_privately
-from sudare.dictionary.sum_questions import Own, Question, Vetoes, answered
+from sudare.dictionary.sum_questions import Own, SumQuestion, Vetoes, answered
 from sudare.errors import NotSolved
 from sudare.privacy.noise import NoiseSource
 from sudare.sums.sum_script_replay import ScriptReplay
 
-DictionaryScript = ScriptReplay[Question, Dictionary]
+DictionaryScript = ScriptReplay[SumQuestion, Dictionary]
 Sum = Callable[[Sequence[Floats]], Sequence[Floats]]
 _LESS_THAN_A_VETO: Final = 1e-6
 
 
-def trained(terms: Terms | PrivateTerms, most_numbers: int | None = None) -> Script[Dictionary]:
+def trained(terms: TrainingTerms | PrivateTerms, most_numbers: int | None = None) -> Script[Dictionary]:
     """The script of a training, with noise in its sums where the terms are private.
 
     Raise NotSolved rather than show members more than `most_numbers` numbers.
@@ -41,7 +41,7 @@ def trained(terms: Terms | PrivateTerms, most_numbers: int | None = None) -> Scr
     return script if most_numbers is None else _limited(script, most_numbers)
 
 
-def _trained_exactly(terms: Terms) -> Script[Dictionary]:
+def _trained_exactly(terms: TrainingTerms) -> Script[Dictionary]:
     """Opening sums, search, supports, moderated variances."""
     opening = yield from opened(terms)
     fit = yield from searched(opening)
@@ -71,27 +71,27 @@ def _limited(script: Script[Dictionary], most_numbers: int) -> Script[Dictionary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MemberState:
+class TrainingState:
     """How far a member has got: totals it has heard, and what it keeps to itself."""
 
     heard: tuple[Floats, ...]
     own: Own
 
 
-def begun(script: DictionaryScript, records: Records, noise: NoiseSource | None = None) -> tuple[MemberState, Floats]:
+def begun(script: DictionaryScript, records: Records, noise: NoiseSource | None = None) -> tuple[TrainingState, Floats]:
     """The first addend."""
-    return _stepped(script, records, MemberState((), Own({})), noise)
+    return _stepped(script, records, TrainingState((), Own({})), noise)
 
 
 def step(
     script: DictionaryScript,
     records: Records,
-    state: MemberState,
+    state: TrainingState,
     total: Floats,
     noise: NoiseSource | None = None,
     *,
     is_included: bool = True,
-) -> tuple[MemberState, Floats | Dictionary]:
+) -> tuple[TrainingState, Floats | Dictionary]:
     """The next addend after a total; after the last one, the dictionary.
 
     Raise ImplausibleTotal where a veto of this member was undone, if its addend is in the total.
@@ -102,19 +102,19 @@ def step(
         _, own_vetoes = answered(records, state.own, question, noise)
         if np.any(total < own_vetoes - _LESS_THAN_A_VETO):
             raise implausible()
-    heard = MemberState((*state.heard, total), state.own)
+    heard = TrainingState((*state.heard, total), state.own)
     following = script.after(heard.heard)
     return (heard, following) if isinstance(following, Dictionary) else _stepped(script, records, heard, noise)
 
 
 def _stepped(
-    script: DictionaryScript, records: Records, state: MemberState, noise: NoiseSource | None
-) -> tuple[MemberState, Floats]:
+    script: DictionaryScript, records: Records, state: TrainingState, noise: NoiseSource | None
+) -> tuple[TrainingState, Floats]:
     question = script.after(state.heard)
-    if not isinstance(question, Question):
+    if not isinstance(question, SumQuestion):
         raise NotSolved("The training ended without a question.", "Begin a new training.")
     own, addend = answered(records, state.own, question, noise)
-    return MemberState(state.heard, own), addend
+    return TrainingState(state.heard, own), addend
 
 
 def own_weights(records: Records, dictionary: Dictionary, start: Floats | None = None) -> Floats:
@@ -150,7 +150,7 @@ def simulated(
         totals = add_up([addend for _, addend in states])
         if not all(np.array_equal(total, totals[0]) for total in totals):
             raise NotSolved("Members ended with different totals.", "Use a way of summing that is exact.")
-        following: list[tuple[MemberState, Floats]] = []
+        following: list[tuple[TrainingState, Floats]] = []
         for records, (state, _) in zip(members, states, strict=True):
             reached, answer = step(shared, records, state, totals[0], noise)
             if isinstance(answer, Dictionary):

@@ -5,7 +5,7 @@ It is made of the ledger, which holds no private value, and of files that left. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from sudare import __version__
@@ -18,7 +18,7 @@ from sudare.privacy import Account, Release
 from sudare.privacy.account_balance import spending_steps
 from sudare.privacy.ledger_chain import Entry, Head
 from sudare.privacy.ledger_export import to_be_shown, without_file_states
-from sudare.report import BudgetBar, Page, Part, Picture, Table, picture, strength_of
+from sudare.report import BudgetBar, Page, PageTable, Part, Picture, picture, strength_of
 from sudare.report.budget_bar import ENTRY_HEADINGS, entry_cells, time_text
 from sudare.report.fonts import drawn_language
 from sudare.report.number_formatting import percent_up, rounded_down, rounded_up, whole
@@ -39,11 +39,18 @@ _KINDS: Final = {
 
 
 def report_page(
-    account: Account | None, head: Head | None, releases: Sequence[tuple[Release, Signature]], language: Language = "en"
+    account: Account | None,
+    head: Head | None,
+    releases: Sequence[tuple[Release, Signature]],
+    language: Language = "en",
+    title_of: Callable[[str], str] = str,
 ) -> Page:
-    """The page: the account's parts, if there is one, then one part for each release, with numbers in the language of the reader."""
-    parts = [] if account is None or head is None else account_parts(account, head, language)
-    parts += [release_part(release, signature, language) for release, signature in releases]
+    """The page: the account's parts, if there is one, then one part for each release, with numbers in the language of the reader.
+
+    `title_of` says in words what a learner makes.
+    """
+    parts = [] if account is None or head is None else account_parts(account, head, language, title_of)
+    parts += [release_part(release, signature, language, title_of) for release, signature in releases]
     return Page(
         title="What left, and what it cost",
         lead="Made from the ledger and from signed files. No record, and nothing that only the owner knows, is on this page.",
@@ -52,7 +59,9 @@ def report_page(
     )
 
 
-def account_parts(account: Account, head: Head, language: Language = "en") -> list[Part]:
+def account_parts(
+    account: Account, head: Head, language: Language = "en", title_of: Callable[[str], str] = str
+) -> list[Part]:
     """Budget, what left, and every entry."""
     entries = account.entries()
     bar = BudgetBar.from_terms(account.name, account.terms.to_dict(), account.spent(), len(entries))
@@ -73,7 +82,11 @@ def account_parts(account: Account, head: Head, language: Language = "en") -> li
             title="What left, and what it cost",
             result=f"{whole(len(charged))} charges, {whole(sum(entry.kind == 'release' for entry in entries))} files, "
             f"{whole(sum(entry.kind == 'disclosure' for entry in entries))} disclosures without a guarantee.",
-            blocks=[Table(("entry", "what", "guarantee", "towards", "time (UTC)"), _charge_rows(entries, language))],
+            blocks=[
+                PageTable(
+                    ("entry", "what", "guarantee", "towards", "time (UTC)"), _charge_rows(entries, language, title_of)
+                )
+            ],
             how_to_read=[
                 "A disclosure showed exact values to those named; it is not private, and is entered all the same."
             ],
@@ -82,13 +95,15 @@ def account_parts(account: Account, head: Head, language: Language = "en") -> li
             title="The ledger",
             result=f"The chain of all {whole(head.position + 1)} entries of the ledger is intact; {whole(len(entries))} of them are of this account.",
             blocks=[
-                Table(
+                PageTable(
                     ENTRY_HEADINGS,
                     [entry_cells(entry.to_dict(), language) for entry in entries],
                     "All entries of the account",
                     folded=True,
                 ),
-                Table(("entry", "hash"), [(str(head.position), head.hash)], "The last point of the chain", folded=True),
+                PageTable(
+                    ("entry", "hash"), [(str(head.position), head.hash)], "The last point of the chain", folded=True
+                ),
             ],
             how_to_read=[
                 "Every line carries a fingerprint of the line before it. An older copy put back is found by a head that was kept elsewhere (sudare budget verify)."
@@ -97,7 +112,9 @@ def account_parts(account: Account, head: Head, language: Language = "en") -> li
     ]
 
 
-def release_part(release: Release, signature: Signature, language: Language = "en") -> Part:
+def release_part(
+    release: Release, signature: Signature, language: Language = "en", title_of: Callable[[str], str] = str
+) -> Part:
     """One release: what it is, its numbers with intervals, a picture of each, its card."""
     facts = facts_of(release, signature)
     numbers = numbers_or_none(release)
@@ -106,7 +123,7 @@ def release_part(release: Release, signature: Signature, language: Language = "e
     if numbers is not None:
         blocks.append(_number_table(numbers, language))
     return Part(
-        title=f"{facts.learner} (entry {facts.card.entry})",
+        title=f"{title_of(facts.learner)} (entry {facts.card.entry})",
         result=_KINDS[facts.kind],
         blocks=[*blocks, facts.card],
         how_to_read=[] if numbers is None else [*_interval_texts(numbers, facts), *numbers.notes],
@@ -158,7 +175,7 @@ def _history(entries: Sequence[Entry]) -> list[Picture]:
     return [picture([panel], f"Steps of ε over {len(spent) - 1} charges and raises, below the line of the budget.")]
 
 
-def _charge_rows(entries: Sequence[Entry], language: Language) -> list[tuple[str, ...]]:
+def _charge_rows(entries: Sequence[Entry], language: Language, title_of: Callable[[str], str]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for entry in entries:
         if entry.kind not in ("charge", "disclosure"):
@@ -174,7 +191,7 @@ def _charge_rows(entries: Sequence[Entry], language: Language) -> list[tuple[str
         rows.append(
             (
                 str(entry.position),
-                str(entry.body["what"]),
+                title_of(str(entry.body["what"])),
                 said,
                 _towards(promise, language),
                 time_text(entry.time)[:16],
@@ -189,7 +206,7 @@ def _towards(promise: Mapping[str, Any], language: Language) -> str:
     return translated(towards, language) if towards == _EVERYONE else towards
 
 
-def _number_table(numbers: ReleasedNumbers, language: Language) -> Table:
+def _number_table(numbers: ReleasedNumbers, language: Language) -> PageTable:
     found = number_table(numbers, language, MOST_ROWS)
     total = found.rows_in_all
     caption = (
@@ -197,7 +214,7 @@ def _number_table(numbers: ReleasedNumbers, language: Language) -> Table:
         if total <= MOST_ROWS
         else f"The first {whole(MOST_ROWS)} of {whole(total)} rows of numbers"
     )
-    return Table(found.headings, found.rows, caption, folded=True, is_told=True)
+    return PageTable(found.headings, found.rows, caption, folded=True, is_told=True)
 
 
 def _picture(numbers: ReleasedNumbers, language: Language) -> Picture | None:

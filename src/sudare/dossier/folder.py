@@ -19,7 +19,7 @@ from sudare.dossier.promise_texts import strength_text
 from sudare.dossier.proof_pages import proof_html
 from sudare.dossier.registry_entry import FILE_NAME, Publication, registry_entry, yaml_text
 from sudare.dossier.registry_fields import problems_of
-from sudare.dossier.statement import NO_ADVICE, sections_of
+from sudare.dossier.statement import NO_ADVICE, sections_of, whose_word
 from sudare.dossier.statement_facts import Facts
 from sudare.errors import InvalidParameter
 from sudare.files import write_new
@@ -89,6 +89,7 @@ def statement_html(facts: Facts, language: Language) -> str:
         strength=strength_text(facts),
         facts=facts,
         no_advice=NO_ADVICE,
+        whose_word=whose_word(facts),
         made_by=MADE_BY,
     )
 

@@ -6,13 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from sudare.dossier.released_numbers import OwnText, ReleasedNumbers
 from sudare.languages import Language, translated
 from sudare.report.number_formatting import between, six_digits
 from sudare.safe_text import escaped_for_terminal
 from sudare.schema.columns import level_text
+
+# An interval that is narrower than this part of its axis can hardly be seen.
+_MOST_TIMES_NARROWER: Final = 50
 
 
 @dataclass(frozen=True)
@@ -85,13 +88,16 @@ def _of_equal_units(
     has_units = "unit" in found and "unit" not in numbers.headings and name != "count"
     units = found["unit"] if has_units else [""] * len(values)
     kinds = [(isinstance(value, str), unit) for value, unit in zip(values, units, strict=True)]
+    is_about_columns = "column" in numbers.labels and "column" not in numbers.headings
+    if with_ends and is_about_columns and name != "count":
+        kinds = _apart_where_sizes_differ(kinds, found["column"], lows, highs)
     heading, drawn = numbers.heading(name, language), []
     groups = [
         (kind, about, rows)
         for kind in dict.fromkeys(kinds)
         for about, rows in _cut(numbers, [row for row, each in enumerate(kinds) if each == kind], most_rows)
     ]
-    for (are_dates, unit), about, rows in groups:
+    for (are_dates, unit, *_), about, rows in groups:
         columns = [[_number(column[row]) for row in rows] for column in (values, lows, highs)]
         # A number that is unknown is drawn as its interval, without a point.
         if any(math.isnan(number) for column in columns[with_ends:] for number in column):
@@ -101,6 +107,23 @@ def _of_equal_units(
         labels = [_label(numbers, row, language, is_cut=bool(about)) for row in rows]
         drawn.append(MeasuredRows(axis, labels, columns[0], columns[1], columns[2], with_ends, are_dates))
     return drawn
+
+
+def _apart_where_sizes_differ(
+    kinds: Sequence[tuple[Any, ...]], columns: Sequence[Any], lows: Sequence[Any], highs: Sequence[Any]
+) -> list[tuple[Any, ...]]:
+    """The kinds of rows, with the column added where columns without a unit are so different that one axis would hide the intervals of the narrowest."""
+    plain = [row for row, (are_dates, unit, *_) in enumerate(kinds) if not are_dates and not unit]
+    widths = []
+    for column in dict.fromkeys(columns[row] for row in plain):
+        ends = [_number(each[row]) for row in plain if columns[row] == column for each in (lows, highs)]
+        widths.append((min(ends), max(ends)))
+    if len(widths) < 2 or any(math.isnan(end) for ends in widths for end in ends):
+        return list(kinds)
+    span = max(high for _, high in widths) - min(low for low, _ in widths)
+    if all((high - low) * _MOST_TIMES_NARROWER >= span for low, high in widths):
+        return list(kinds)
+    return [(*kind, columns[row]) if row in set(plain) else kind for row, kind in enumerate(kinds)]
 
 
 def _cut(numbers: ReleasedNumbers, rows: list[int], most_rows: int | None) -> list[tuple[str, list[int]]]:

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 from sudare.dossier.promise_texts import strength_text
 from sudare.dossier.registry_fields import CURATOR_TYPES, SECTORS, tier_of
-from sudare.dossier.statement import contents_text, declared_text, row_number_text, sections_of
+from sudare.dossier.statement import contents_text, declared_text, row_number_text, sections_of, whose_word
 from sudare.dossier.statement_facts import Facts
 from sudare.errors import InvalidParameter
 
@@ -169,7 +169,7 @@ def _implementation(facts: Facts, said: Mapping[str, str]) -> dict[str, Any]:
         "post_processing": "Everything in the file that is not noisy itself is computed from noisy numbers, private choices and public facts.",
         "justification": f"On the public scale of sudare this is {strength_text(facts).en}. Why it is acceptable is for the curator to say.",
         "utility": said["utility and bias"],
-        "additional_information": f"Signed release, SHA-256 {card.digest}; receipt of entry {card.entry} in ledger {card.ledger}.",
+        "additional_information": f"Signed release, SHA-256 {card.digest}; receipt of entry {card.entry} in ledger {card.ledger}. {whose_word(facts).en}",
     }
 
 

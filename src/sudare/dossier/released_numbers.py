@@ -12,7 +12,8 @@ from sudare.errors import InvalidParameter, SudareError
 from sudare.languages import Language, translated, translator
 from sudare.privacy import Release
 from sudare.schema import Date, Number
-from sudare.statistics.joint_quantiles import middles_of_bins
+from sudare.schema.columns import level_text
+from sudare.statistics.joint_quantiles import BESIDE_GAPS, middles_of_bins
 from sudare.statistics.noise_intervals import noise_quantile
 
 DEFAULT_LEVEL: Final = 0.95
@@ -181,6 +182,8 @@ def _of_statistic(release: Release, model: Any, by: list[str] | None, level: flo
     drawn = columns if is_drawn else getattr(model, "quantile_of", None) or ()
     binned = [name for name in drawn if isinstance(columns[name], Number) and columns[name].bins is not None]
     notes: tuple[str, ...] = (middles_of_bins(binned),) if binned else ()
+    if len(binned) < len(drawn):
+        notes += (BESIDE_GAPS,)
     if any(
         None in values for name, values in table.items() if of_columns.get(name, Heading("")).text == _PARTS["variance"]
     ):
@@ -327,7 +330,8 @@ def _labels(model: Any, outputs: int) -> list[str] | None:
     classes = getattr(model, "classes_", None)
     if classes is None:
         return None
-    return [str(label) for label in (classes if outputs > 1 else classes[1:])]
+    # As the schema writes them: booleans in small letters.
+    return [level_text(label) for label in np.asarray(classes)[0 if outputs > 1 else 1 :].tolist()]
 
 
 def layers_of(model: Any) -> tuple[tuple[Any, Any], ...]:

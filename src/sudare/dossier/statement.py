@@ -30,6 +30,19 @@ NO_ADVICE: Final = Text(
     "この文書は、ファイルが何であり、何が証明されているかを述べるものです。法的助言ではなく、いずれかの法令に適合していることを述べるものでもありません。その判断は、公表に責任を負う者が行います。",
 )
 
+_WORD_OF_THE_SIGNER: Final = Text(
+    "No file can show how it was computed: that its numbers, its guarantee and its entry in a ledger are what it says is the word of whoever signed it.",
+    "どのように計算されたかは、どのファイルからも確認できません。数値、保証、台帳の記載がファイルの述べるとおりであることは、署名した者の言明によります。",
+)
+_KEY_IS_TRUSTED: Final = Text(
+    "Whoever made this dossier trusts the key.",
+    "その鍵は、この文書の作成者が信頼するものです。",
+)
+_NOBODY_CHECKED: Final = Text(
+    "WHO THAT IS WAS NOT CHECKED: everything below is the word of somebody unknown.",
+    "署名した者は確認されていません。以下はすべて、誰とも分からない者の言明です。",
+)
+
 KIND: Final = {
     "statistics": Text(
         "Statistics: numbers computed over many records, with noise. No row of anybody is in the file.",
@@ -61,6 +74,12 @@ def sections_of(facts: Facts) -> list[Section]:
         not_covered(facts),
         checklist(facts),
     ]
+
+
+def whose_word(facts: Facts) -> Text:
+    """On whose word rests what a statement says of a file."""
+    known = _KEY_IS_TRUSTED if facts.card.signature == "trusted" else _NOBODY_CHECKED
+    return Text(f"{_WORD_OF_THE_SIGNER.en} {known.en}", f"{_WORD_OF_THE_SIGNER.ja}{known.ja}")
 
 
 def what_it_is(facts: Facts) -> Section:

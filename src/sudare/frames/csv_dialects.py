@@ -158,7 +158,7 @@ def dialect_of(file: DataFile, said: CsvFile, expected: Collection[str]) -> CsvD
     if point is None:
         raise SourceUnreadable(
             f"The decimal mark of {os.fspath(file)!r} does not show: commas stand in some numbers as a decimal mark, and points or marks between thousands in others.",
-            'Say which it is: --csv decimal=, or --csv thousands=, (sudare.frames.CsvFile(path, decimal=",") in Python).',
+            'Say which it is: --csv "decimal=,", or --csv "thousands=," (sudare.frames.CsvFile(path, decimal=",") in Python).',
         )
     return CsvDialect(encoding, separator, point, said.thousands, said.tidy)
 
@@ -294,7 +294,7 @@ def why_no_number(cells: Collection[str]) -> tuple[str, str] | None:
         if re.fullmatch(r"[-+]?\d+,\d+", bare):
             return (
                 "with a decimal comma",
-                'Say so: --csv decimal=, or sudare.frames.CsvFile(path, decimal=",") in Python.',
+                'Say so: --csv "decimal=,", or sudare.frames.CsvFile(path, decimal=",") in Python.',
             )
         if re.fullmatch(r"[-+]?[¥$€£￥]?\s*[\d.,]+\s*[¥$€£￥%％円年歳]?", bare) and not re.fullmatch(
             r"[-+]?[\d.]+", bare

@@ -215,14 +215,22 @@ def unreadable_csv(error: Exception, file: DataFile, schema: Schema | None, said
             "Give schema=…, so that types are declared and not guessed.",
         )
     facts = schema.columns.get(name) if schema else None
-    if isinstance(facts, Number):
-        cells = [line[place] for line in first_lines(file, dialect_of(file, said, expected))[1:] if place < len(line)]
-        written, remedy = why_no_number(cells) or (
+    is_number = isinstance(facts, Number)
+    # Whole numbers that are categories are written like numbers.
+    is_read_as_number = is_number or getattr(facts, "value_kind", "") == "integer"
+    lines = first_lines(file, dialect_of(file, said, expected))[1:] if is_read_as_number else []
+    why = why_no_number([line[place] for line in lines if place < len(line)])
+    if is_number:
+        written, remedy = why or (
             "in a way that cannot be read as numbers",
             "Correct the file (figures, a point in decimals, and an empty field where a value is missing), or change the declaration in the schema.",
         )
         return WrongType(f"Column {name!r} is declared to hold numbers, and holds some {written}.", remedy)
     kind = "classes" if isinstance(facts, Label) else "categories"
+    if why is not None:
+        return WrongType(
+            f"Column {name!r} is declared to hold {kind} that are whole numbers, and holds some {why[0]}.", why[1]
+        )
     return WrongType(
         f"Column {name!r} is declared to hold {kind}, and holds a field that cannot be read as that type.",
         "Correct the file, say its encoding (--encoding), or change the declaration in the schema.",

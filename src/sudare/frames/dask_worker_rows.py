@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.frames.dask_clients import client_of, thread_count, wait_for_workers, workers_died
-from sudare.frames.fixed_order_summation import BLOCK_ROWS, Node, Sum, nodes_of, total_of
+from sudare.frames.fixed_order_summation import BLOCK_ROWS, BlockSum, Sum, nodes_of, total_of
 from sudare.frames.lossless_array_packing import Packed, UnpackingMemory, packed
 from sudare.frames.rows import (
     Arrays,
@@ -42,7 +42,7 @@ from sudare.schema.table_from_any_frame import attempt, no_rows
 Result = TypeVar("Result")
 
 # So many shards for each thread: fewer leave threads waiting for the last one, more cost messages.
-_SHARDS_PER_THREAD: Final = 4
+_SHARDS_PER_THREAD: Final = 8
 _MOST_SHARD_ROWS: Final = 2**22
 # A worker that dies takes its task with it; a task that so many workers died of is not tried again.
 _MOST_TRIES: Final = 4
@@ -132,7 +132,7 @@ class _Question(Generic[Sum]):
     beside: NDArray[Any] | None
     first_rows: int | None
 
-    def nodes(self, kept: _Kept) -> list[Node[Sum]]:
+    def nodes(self, kept: _Kept) -> list[BlockSum[Sum]]:
         if kept.count != self.rows:
             raise changed_source()
         return nodes_of(self._values(kept.blocks), self.first_block)
@@ -201,13 +201,12 @@ def _answers(
     found: dict[int, Result] = {}
     order = range(len(pieces))[:: -1 if backwards else 1]
     for _ in range(_MOST_TRIES):
-        asked = {
-            place: _submitted(client, "sum", functions[place], pieces[place].future)
-            for place in order
-            if place not in found
-        }
+        asked = [place for place in order if place not in found]
+        answers = _submitted_together(
+            client, "sum", [functions[place] for place in asked], [pieces[place].future for place in asked]
+        )
         lost = []
-        for place, answer in zip(asked, _gathered(client, list(asked.values())), strict=True):
+        for place, answer in zip(asked, _gathered(client, answers), strict=True):
             if answer is None:
                 lost.append(place)
             else:
@@ -354,6 +353,15 @@ def _aligned(client: Any, pieces: list[_Piece], facts: Sequence[_Kept]) -> list[
 
 def _submitted(client: Any, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
     return client.submit(guarded, function, *arguments, pure=False, key=_key(name))
+
+
+def _submitted_together(
+    client: Any, name: str, functions: Sequence[Callable[..., Any]], futures: Sequence[Any]
+) -> list[Any]:
+    """What each function gives for its future, submitted in one message: each of its own takes the scheduler longer than many thousand rows take a worker."""
+    keys = [_key(name) for _ in functions]
+    found: list[Any] = client.map(guarded, functions, futures, pure=False, key=keys)
+    return found
 
 
 def _key(name: str) -> str:

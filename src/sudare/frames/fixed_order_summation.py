@@ -21,7 +21,7 @@ class Added(Protocol):
 Sum = TypeVar("Sum", bound=Added)
 
 
-class Node(NamedTuple, Generic[Sum]):
+class BlockSum(NamedTuple, Generic[Sum]):
     """The sum of blocks place · 2^level up to (place + 1) · 2^level, without the last."""
 
     level: int
@@ -29,23 +29,23 @@ class Node(NamedTuple, Generic[Sum]):
     value: Sum
 
 
-def nodes_of(parts: Iterable[Sum], first: int = 0) -> list[Node[Sum]]:
+def nodes_of(parts: Iterable[Sum], first: int = 0) -> list[BlockSum[Sum]]:
     """What blocks number `first`, `first` + 1, … add up to: as few nodes of the tree as hold no other blocks."""
-    return merged(Node(0, place, part) for place, part in enumerate(parts, start=first))
+    return merged(BlockSum(0, place, part) for place, part in enumerate(parts, start=first))
 
 
-def merged(nodes: Iterable[Node[Sum]]) -> list[Node[Sum]]:
+def merged(nodes: Iterable[BlockSum[Sum]]) -> list[BlockSum[Sum]]:
     """Returns the blocks in as few nodes as possible; the nodes come in the order of their blocks."""
-    found: list[Node[Sum]] = []
+    found: list[BlockSum[Sum]] = []
     for node in nodes:
         whole = node
         while found and whole.place % 2 and found[-1].level == whole.level:
-            whole = Node(whole.level + 1, whole.place // 2, found.pop().value + whole.value)
+            whole = BlockSum(whole.level + 1, whole.place // 2, found.pop().value + whole.value)
         found.append(whole)
     return found
 
 
-def total_of(nodes: Iterable[Node[Sum]]) -> Sum | None:
+def total_of(nodes: Iterable[BlockSum[Sum]]) -> Sum | None:
     """The sum of all blocks of a source; None without any."""
     total: Sum | None = None
     for node in reversed(merged(nodes)):

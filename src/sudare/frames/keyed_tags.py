@@ -22,7 +22,7 @@ from sudare.schema import Column, Number
 from sudare.schema.canonical_value_texts import canonical_texts
 from sudare.schema.column_values import column_codes, declared_numbers, nobody_named
 from sudare.schema.columns import Category, Label
-from sudare.schema.table_from_any_frame import mixed_types
+from sudare.schema.table_from_any_frame import attempt, mixed_types
 
 BLOCK_BYTES = 16
 _NO_BYTES = np.zeros(BLOCK_BYTES, np.uint8)
@@ -53,7 +53,9 @@ def person_texts(column: pa.ChunkedArray, name: str) -> pa.Array:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_nested(kind):
         raise mixed_types(repr(name))
-    texts = canonical_texts(column)
+    texts = attempt(lambda: canonical_texts(column))
+    if texts is None:
+        raise mixed_types(repr(name))
     if texts.null_count or pc.any(pc.equal(pc.binary_length(texts), 0)).as_py():
         raise nobody_named(name)
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)

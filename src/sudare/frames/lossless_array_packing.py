@@ -1,11 +1,11 @@
-"""Arrays in fewer bytes, without changing a number: numbers on a grid as small whole numbers and the exponent of the grid."""
+"""Arrays in fewer bytes, without changing a number: numbers on a grid as small whole numbers and the exponent of the grid, column after column."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,24 @@ _INTEGERS: Final = (np.int8, np.int16, np.int32)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Packed:
-    """An array, or whole numbers that become the array of floats when they are multiplied by 2^exponent."""
+    """An array, or whole numbers that become the array of floats when they are multiplied by 2^exponent: column after column."""
 
     numbers: NDArray[Any]
     exponent: int | None = None
+
+    def __len__(self) -> int:
+        """How many rows the array has."""
+        return len(self.numbers)
+
+    @property
+    def unit(self) -> float:
+        """What whole numbers are multiplied by."""
+        return 1.0 if self.exponent is None else 2.0**self.exponent
+
+    @property
+    def columns(self) -> NDArray[Any]:
+        """Whole numbers, a row for each column of the array, in one piece."""
+        return np.ascontiguousarray(self.numbers.T)
 
     @property
     def nbytes(self) -> int:
@@ -35,7 +49,20 @@ class Packed:
         """The array, every number as it was; a zero has no sign. It is written into `memory` of its shape, where that is given."""
         if self.exponent is None:
             return self.numbers
-        return np.asarray(np.multiply(self.numbers, 2.0**self.exponent, out=memory, dtype=np.float64))
+        found = np.empty(self.numbers.shape) if memory is None else memory
+        np.multiply(self.numbers, self.unit, out=found, dtype=np.float64)
+        return found
+
+
+@dataclass(frozen=True)
+class OfPacked(Generic[Result]):
+    """A function of arrays that takes each of them packed as well."""
+
+    function: Callable[..., Result]
+
+    def __call__(self, *arrays: Any) -> Result:
+        """What the function gives."""
+        return self.function(*arrays)
 
 
 @dataclass(eq=False)
@@ -46,6 +73,9 @@ class UnpackingMemory:
 
     def result(self, function: Callable[..., Result], block: Sequence[Packed], *more: object) -> Result:
         """What the function gives for the arrays of a block, and for what else is given. What it keeps of them stays as it is."""
+        if isinstance(function, OfPacked):
+            made: Result = function(*block, *more)
+            return made
         value = function(*(self._unpacked(place, array) for place, array in enumerate(block)), *more)
         # An array that somebody else still refers to, or to a part of it, is left to them; one that nobody does has two references: the dictionary's and that of the question.
         for place in list(self._arrays):
@@ -71,7 +101,7 @@ def packed(array: NDArray[Any]) -> Packed:
         return Packed(np.ascontiguousarray(array))
     largest = float(np.max(np.abs(array)))
     if largest == 0:
-        return Packed(np.zeros(array.shape, np.int8), 0)
+        return Packed(np.zeros(array.shape, np.int8, order="F"), 0)
     # NaN and infinities have no exponent, and the scale below stays a normal float.
     if not 2.0**-900 < largest < 2.0**900:
         return Packed(np.ascontiguousarray(array))
@@ -86,4 +116,4 @@ def packed(array: NDArray[Any]) -> Packed:
     whole >>= shift
     most = int(np.max(np.abs(whole)))
     kind = next(kind for kind in _INTEGERS if most <= np.iinfo(kind).max)
-    return Packed(whole.astype(kind, order="C"), exponent + shift)
+    return Packed(whole.astype(kind, order="F"), exponent + shift)

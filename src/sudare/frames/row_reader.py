@@ -1,7 +1,7 @@
 """The one reader of rows: checked and counted before anything is charged, then given again as often as a learner asks.
 
 A source is a table in memory, which is converted once; files, which are read anew at every pass or, by those who need many, kept; or what comes once, or in any
-order it likes (an iterator of tables, a database, a lazy frame), and is kept (`frames.spool`). With a cluster, workers read the rows and keep them
+order it likes (an iterator of tables, a database, a lazy frame), and is kept (`frames.row_spool`). With a cluster, workers read the rows and keep them
 (`frames.dask_worker_rows`).
 """
 

@@ -27,7 +27,7 @@ from sudare.frames.file_discovery import DELTA_LOG, PARQUET_ENDINGS, file_system
 from sudare.frames.lazy_frames import DaskFrame, DuckDBRelation, PolarsLazyFrame
 from sudare.frames.record_source import Origin, RecordSource, checked_kind, known_source
 from sudare.frames.stored_files import StoredFiles
-from sudare.frames.table_addresses import STORES, ObjectAddress, TableAddress, is_text, parsed
+from sudare.frames.table_addresses import STORES, ObjectAddress, TableAddress, check_path_text, is_text, parsed
 from sudare.frames.table_formats import (
     DatasetSource,
     IcebergSource,
@@ -100,6 +100,7 @@ def _at(data: str | os.PathLike[str]) -> RecordSource:
         return delta_table(place) if place.form == "delta" else iceberg_table(place)
     if isinstance(place, ObjectAddress):
         return StoredFiles(place, said)
+    check_path_text(place)
     folder = Path(place)
     if folder.is_dir():
         names = os.listdir(folder)

@@ -13,7 +13,8 @@ from pathlib import PurePath
 from typing import Final, Literal
 from urllib.parse import unquote
 
-from sudare.errors import SourceUnreadable
+from sudare.errors import InvalidParameter, SourceUnreadable
+from sudare.files import is_in_utf8
 from sudare.frames.databases import SqlSource
 
 # Names of one kind of store, by the one that is shown.
@@ -113,6 +114,14 @@ def refuse_login(text: str) -> None:
         raise SourceUnreadable(
             "A text looks like an address, possibly with a password, and is none that can be read.",
             "Write for example s3://bucket/folder, or postgresql://user:password@host/database and a table after a blank; a path with such signs as Path(…).",
+        )
+
+
+def check_path_text(path: str) -> None:
+    """Raise InvalidParameter where a path is not in UTF-8: no reader of tables opens it, and no ledger can name it."""
+    if not is_in_utf8(path):
+        raise InvalidParameter(
+            "The name of a file, or of a folder that it is in, is not written in UTF-8.", "Rename it."
         )
 
 

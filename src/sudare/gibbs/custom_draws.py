@@ -17,7 +17,7 @@ from sudare.gibbs.exponential_mechanism import ExponentialLaw, candidate_draws, 
 from sudare.gibbs.float_rejection_sampler import MOST_PROPOSALS, rejection_draws
 from sudare.gibbs.langevin import LangevinPlan, langevin_draws
 from sudare.gibbs.mechanisms import FIXED_PROPOSALS, chain_distance, check_log_range
-from sudare.gibbs.potentials import Curvature, Potential
+from sudare.gibbs.potentials import Curvature, Potential, start_rounding
 from sudare.gibbs.priors import Prior, QuadraticPrior
 from sudare.gibbs.smooth_proximal import SmoothProximalPlan, smooth_proximal_draws
 from sudare.gibbs.temperatures import largest_beta, proportional_beta, pure_beta
@@ -33,6 +33,9 @@ CUSTOM_SAMPLERS: Final = ("auto", *get_args(CustomSampler))
 _GRID_BITS: Final = 20
 # Evaluations of the loss or its gradient in a step of the proximal sampler, about.
 _EVALUATIONS_A_STEP: Final = 4
+# β Σ loss may change by this over where its mode can be: its last digit is a 64th then. And what rounding of gradients may add to a chain's first divergence.
+_LARGEST_SUM: Final = 2.0**46
+_START_ROUNDING: Final = 0.5
 
 
 class CustomSampled(NamedTuple):
@@ -78,6 +81,8 @@ class CustomDraws:
         _ = self.chosen_sampler, self.cost, self.grid
         if self.chosen_sampler in ("exact", "rejection") and self.smoothness is not None:
             self._check_acceptance()
+        if self.chosen_sampler in ("rejection", "proximal"):
+            self._check_rounding()
 
     def _check_promise(self) -> None:
         if self.delta == 0:
@@ -106,6 +111,24 @@ class CustomDraws:
                 "The sampler could need too many proposals with so many rows and parameters, depending on the records.",
                 'Use a larger regularization, declare laplacian where losses bend in few directions, or (delta > 0) use sampler="langevin".',
             )
+
+    def _check_rounding(self) -> None:
+        """Raise InvalidParameter where floats could not tell losses apart as well as a draw needs, whatever the records are."""
+        slope, known = self.inverse_temperature * self.rows * self.lipschitz, self.curvature
+        if known.convexity > 0:
+            farthest = min(slope / known.convexity, math.inf if known.radius is None else known.radius)
+            starts = start_rounding(known, self._gradient_rounding)
+            if slope * farthest <= _LARGEST_SUM and (self.chosen_sampler == "rejection" or starts <= _START_ROUNDING):
+                return
+        raise InvalidParameter(
+            "The posterior is narrower than floating point can draw from.",
+            "Use a smaller beta (or epsilon), fewer rows, or a stronger prior or regularization.",
+        )
+
+    @property
+    def _gradient_rounding(self) -> float:
+        """More than floats can do to the gradient of β Σ loss."""
+        return 1e-12 * self.inverse_temperature * self.rows * self.lipschitz
 
     @cached_property
     def largest_inverse_temperature(self) -> float:
@@ -227,7 +250,7 @@ class CustomDraws:
         def slope(point: Floats) -> Floats:
             return np.asarray(beta * gradient(point) - np.asarray(prior.gradient(point), dtype=np.float64))
 
-        return Potential(value, slope, self.curvature, 1e-12 * beta * self.rows * self.lipschitz)
+        return Potential(value, slope, self.curvature, self._gradient_rounding)
 
     def sampled(self, losses: Function, gradient: Function, source: NoiseSource) -> CustomSampled:
         """Draws on the grid; `losses` gives one number a row, `gradient` that of their sum."""

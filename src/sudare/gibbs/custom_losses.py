@@ -67,7 +67,7 @@ class GibbsPosterior(PrivateEstimator):
     smoothness : M_ℓ: no loss bends more than that in any direction. Needed with an account: without it a draw may have to be given up after it was
         paid for, depending on the records, and that would tell.
     laplacian : no loss bends more than that in all directions together (the trace of its second derivatives); None for dimension·smoothness. For a function of xᵀθ it is
-        the smoothness itself, and chains are shorter by the dimension.
+        the smoothness itself, and fewer steps have to be allowed for, by the dimension.
     dimension : of θ; None for the number of columns.
     epsilon, delta : the promise; pure with delta = 0, which needs a loss_range.
     norm_bound : public bound on the Euclidean norm of a row; longer rows are scaled down to it.

@@ -15,8 +15,9 @@ from sudare.privacy.noise import NoiseSource
 
 MOST_PROPOSALS: Final = 100_000
 _BLOCK: Final = 64
-# Log acceptance above this shows that the loss is not what it was declared to be; below, it is rounding.
+# Log acceptance above this, and above this share of the numbers that it is the difference of, shows that the loss is not what it was declared to be; below, it is rounding.
 _ROUNDING: Final = 1e-6
+_SHARE_ROUNDING: Final = 2.0**-40
 
 
 def rejection_draws(
@@ -46,7 +47,7 @@ def rejection_draws(
             if known.radius is None or point @ point <= known.radius**2:
                 rise = potential.value(point) - lowest
                 log_ratio = -rise + 0.5 * float(normal @ normal) - bound.log_constant
-                check_log_ratio(log_ratio, rise)
+                check_log_ratio(log_ratio, rise, abs(lowest))
                 if limit < log_ratio:
                     accepted.append(point)
             if len(accepted) == before:
@@ -60,9 +61,9 @@ def rejection_draws(
     return np.array(accepted[:draws]), len(accepted) / made
 
 
-def check_log_ratio(log_ratio: float, rise: float) -> None:
-    """Raise DataError unless a law stays below its envelope, but for rounding."""
-    if not log_ratio <= _ROUNDING * (1 + abs(rise)):
+def check_log_ratio(log_ratio: float, rise: float, size: float) -> None:
+    """Raise DataError unless a law stays below its envelope, but for rounding; `size` is that of the numbers whose difference the rise is."""
+    if not log_ratio <= _ROUNDING * (1 + abs(rise)) + _SHARE_ROUNDING * size:
         raise DataError(
             "The loss is not as convex as declared, or not a number.", "Check loss, gradient and convexity."
         )

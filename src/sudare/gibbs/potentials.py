@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 from scipy.optimize import minimize
@@ -22,6 +22,8 @@ SHARE: Final = 2.0**-10
 LARGEST_GRADIENT_COST: Final = 1e-2
 # Accelerated steps, times √(M/m): they take e⁻¹⁵⁰ off the height above the minimum, more than there are digits.
 _ACCELERATED_STEPS: Final = 300
+# After so many steps within a ball it is asked whether they may end.
+_LOOK_AFTER: Final = 16
 # Any tilt is right, but what is left of the ball beyond the Gaussian's mean square costs acceptance in proportion to the tilt, hence to βn: halvings
 # go on until that cost is below `_SLACK`, and for `_LEAST_BISECTIONS` at least.
 _BISECTIONS: Final = 60
@@ -133,6 +135,13 @@ def isotropic_envelope(potential: Potential) -> IsotropicEnvelope:
             return square - float(mode.point @ mode.point) - known.dimension / (known.convexity + tilt)
 
         tilt, mode = _least_tilt(potential, tilt, mode, room, _SLACK)
+        found = envelope_at(potential, mode.point, tilt)
+        size, wanted = float(np.linalg.norm(mode.point)), square - known.dimension / (known.convexity + tilt)
+        if not (tilt > 0 and size > 0 and wanted > 0):
+            return found
+        # Any centre is right. A computed mode that lies deeper than its tilt would have it costs acceptance in proportion to the tilt; at its proper distance that is p/2 at most.
+        moved = envelope_at(potential, mode.point * (math.sqrt(wanted) / size), tilt)
+        return min(found, moved, key=lambda envelope: envelope.log_constant)
     return envelope_at(potential, mode.point, tilt)
 
 
@@ -194,20 +203,72 @@ def not_as_smooth() -> DataError:
     return DataError("The loss is not as smooth as declared, or not a number.", "Check loss, gradient and smoothness.")
 
 
-def mode_in_ball(potential: Potential) -> tuple[Mode, float]:
-    """A point of the ball near where U is least, and by how much ∇U(θ₀)ᵀ(θ − θ₀) can be below zero on the ball."""
+class Start(NamedTuple):
+    """θ₀ near the mode on the ball, ∇U there, and what the law ∝ exp(−∇U(θ₀)ᵀv − (M/2)‖v‖²), v = θ − θ₀, may have in divergence from ∝ e^{−U} beyond (p/2)·log(M/κ)."""
+
+    point: Floats
+    gradient: Floats
+    divergence: float
+
+
+def start_near_mode(potential: Potential, most: float) -> Start:
+    """A start whose divergence is `most` at most where U is as smooth as declared. Proof: proofs/smooth_samplers.md, "Start"."""
     known = potential.curvature
-    mode, tilt = tilted_mode(potential, 0.0, np.zeros(known.dimension)), 0.0
+    mode = tilted_mode(potential, 0.0, np.zeros(known.dimension))
     if known.radius is None:
-        return mode, 0.0
+        return Start(mode.point, mode.gradient, mode.left**2 / (2 * known.convexity))
     square = known.radius**2
 
     def room(tilt: float, mode: Mode) -> float:
         return square - float(mode.point @ mode.point)
 
-    tilt, mode = _least_tilt(potential, 0.0, mode, room, 0.0)
-    rest = square - float(mode.point @ mode.point)
-    return mode, tilt / 2 * rest + 2 * known.radius * mode.left
+    tilt, inside = _least_tilt(potential, 0.0, mode, room, most / 8)
+    found = _start_at(potential, inside.point if tilt == 0 else _on_sphere(inside.point, known.radius))
+    return found if found.divergence <= most else _descended(potential, found, most)
+
+
+def start_rounding(known: Curvature, rounding: float) -> float:
+    """What rounding may add to the divergence of a start: that of gradients, and in a ball that of points of the sphere, whose gradients are 10¹² times as long at most."""
+    if known.radius is None:
+        return rounding**2 / (2 * known.convexity)
+    near = min(0.26 + 8 * known.dimension * rounding**2 / known.convexity, 4 * known.radius * rounding)
+    ratio = math.sqrt(max(1.0, (known.smoothness or 0.0) / known.convexity))
+    return near + ratio * known.radius * rounding * 1e12 * 2.0**-51
+
+
+def _start_at(potential: Potential, point: Floats) -> Start:
+    """The start there, with the tilt ν ≥ 0 that bounds its divergence best: of a gradient that points inwards, or none."""
+    known, slope = potential.curvature, potential.gradient(point)
+    radius, square, width = cast(float, known.radius), float(point @ point), known.dimension
+    ratio = math.sqrt(max(1.0, (known.smoothness or 0.0) / known.convexity)) * (8 * width + 1) / (8 * width - 1)
+    divergences = []
+    for tilt in {0.0, max(0.0, -float(slope @ point) / square) if square > 0 else 0.0}:
+        left = float(np.linalg.norm(slope + tilt * point)) * (1 + 1e-6) + potential.rounding
+        rest = ratio * tilt / 2 * max(0.0, radius**2 - square)
+        near = min(0.26 + 8 * width * left**2 / (known.convexity + tilt), 4 * radius * left)
+        divergences.append(near + rest)
+    return Start(point, slope, min(divergences))
+
+
+def _on_sphere(point: Floats, radius: float) -> Floats:
+    """The point of the sphere in its direction, or one that is in the ball by rounding."""
+    return point * (radius * (1 - 2.0**-52) / float(np.linalg.norm(point)))
+
+
+def _descended(potential: Potential, start: Start, most: float) -> Start:
+    """The start after accelerated steps within the ball, as many as bring it near enough, or as could be of use."""
+    known = potential.curvature
+    smoothness, radius = cast(float, known.smoothness), cast(float, known.radius)
+    rate = math.sqrt(known.convexity / smoothness)
+    before = point = start.point
+    for step in range(1, math.ceil(_ACCELERATED_STEPS / rate) + 1):
+        ahead = point + (1 - rate) / (1 + rate) * (point - before)
+        before, point = point, ahead - potential.gradient(ahead) / smoothness
+        if float(point @ point) >= radius**2:
+            point = _on_sphere(point, radius)
+        if step % _LOOK_AFTER == 0 and (start := _start_at(potential, point)).divergence <= most:
+            break
+    return start
 
 
 def _least_tilt(

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from sudare.array_types import Floats
-from sudare.dictionary.distributed_noise import NoisePlan, Release, check_colluders
+from sudare.dictionary.distributed_noise import NoisePlan, NoisyTotal, check_colluders
 from sudare.errors import InvalidParameter, SchemaError
 from sudare.joint.member_rows import BinReading
 from sudare.joint.noise_shares import GaussianShares
@@ -88,8 +88,8 @@ def _planned(terms: BoostingTerms, rows: int) -> BoostingPlan:
     reading, recipe, unit = terms.reading, _RECIPE, rows_per_unit(terms.schema)
     sizes = tuple(block.width for block in reading.columns.blocks("binned"))
     # A replaced row leaves a bin of every column and enters another.
-    counts = Release(sum(sizes), rounded_up_root(Fraction(2 * len(sizes))), recipe.count_share, unit)
-    step = Release(reading.outputs * sum(sizes), 2.0, (1 - recipe.count_share) / recipe.steps, unit)
+    counts = NoisyTotal(sum(sizes), rounded_up_root(Fraction(2 * len(sizes))), recipe.count_share, unit)
+    step = NoisyTotal(reading.outputs * sum(sizes), 2.0, (1 - recipe.count_share) / recipe.steps, unit)
     plan = NoisePlan(terms.epsilon, terms.delta, terms.members, terms.colluders, (counts, *[step] * recipe.steps), rows)
     # All S shares are in a total where S−t would do.
     worth = rows * math.sqrt((terms.members - terms.colluders) / terms.members)

@@ -13,7 +13,7 @@ from sudare.dictionary.in_process_secure_sums import ADDENDS
 from sudare.dictionary.member_stack import OwnPart
 from sudare.dictionary.member_tables import Records
 from sudare.dictionary.sum_questions import Own
-from sudare.dictionary.training import DictionaryScript, MemberState, begun, member_part, step
+from sudare.dictionary.training import DictionaryScript, TrainingState, begun, member_part, step
 from sudare.joint.sum_script import Finished
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger_chain import Receipt
@@ -93,18 +93,18 @@ class DictionaryWalk:
         return _state_bytes(following), Finished(TrainedDictionary(answer, own_part, len(following.heard), numbers))
 
 
-def _state_bytes(state: MemberState) -> bytes:
+def _state_bytes(state: TrainingState) -> bytes:
     own = state.own
     weights = {branch: _words(values) for branch, values in own.weights.items()}
     counts, remainder = (None if part is None else _words(part) for part in (own.counts, own.remainder))
     return packed(_Saved(tuple(map(_words, state.heard)), weights, counts, remainder, own.saturated))
 
 
-def _state_of(content: bytes) -> MemberState:
+def _state_of(content: bytes) -> TrainingState:
     saved = unpacked(content, _Saved)
     counts, remainder = (None if part is None else _floats(part) for part in (saved.counts, saved.remainder))
     weights = {branch: _floats(values) for branch, values in saved.weights.items()}
-    return MemberState(tuple(map(_floats, saved.heard)), Own(weights, counts, remainder, saved.saturated))
+    return TrainingState(tuple(map(_floats, saved.heard)), Own(weights, counts, remainder, saved.saturated))
 
 
 def totals_heard(state: bytes) -> tuple[Floats, ...]:

@@ -21,7 +21,7 @@ from sudare.joint.network_terms import LearnedNetwork, NetworkTerms
 from sudare.joint.one_sum import Learned
 from sudare.joint.scaler import CommonScales, ScalerTerms, Script, scaled
 from sudare.joint.single_charge import Entrance, check_present, new_mark, receipt_text
-from sudare.joint.sum_requests import Request, RowCount, answered
+from sudare.joint.sum_requests import RowCount, SumRequest, answered
 from sudare.joint.sum_script import Finished
 from sudare.joint.training_terms import LearningTerms
 from sudare.privacy.guarantee import Guarantee
@@ -80,7 +80,7 @@ class _Saved:
 class TrainingReplay(Protocol):
     """What follows the totals heard so far, and what of them is kept for that."""
 
-    def after(self, heard: tuple[Words, ...]) -> Request | Outcome:
+    def after(self, heard: tuple[Words, ...]) -> SumRequest | Outcome:
         """The next request, or what the training ends with."""
 
     def kept(self, heard: tuple[Words, ...]) -> tuple[Words, ...]:
@@ -94,7 +94,7 @@ def replay_of(terms: Terms) -> TrainingReplay:
         from sudare.joint.network_training import NetworkReplay
 
         return NetworkReplay(terms)
-    replay: ScriptReplay[Request, Outcome] = ScriptReplay(lambda: script_of(terms))
+    replay: ScriptReplay[SumRequest, Outcome] = ScriptReplay(lambda: script_of(terms))
     return replay
 
 
@@ -143,7 +143,7 @@ class LearningWalk:
         if len(heard.heard) == 1:
             self._check_row_count(int(heard.heard[0][0]), included)
         heard = replace(heard, heard=self._script.kept(heard.heard))
-        if isinstance(following, Request):
+        if isinstance(following, SumRequest):
             return self._following(heard, following)
         passage = self._entered(heard)
         found = LearnedTogether(self._terms, following, passage.guarantee, passage.receipt)
@@ -162,8 +162,8 @@ class LearningWalk:
                 "Some member did not keep to the script, and masks hide which. Nothing was charged; ask the members.",
             )
 
-    def _following(self, saved: _Saved, request: Request | Outcome) -> tuple[bytes, Words]:
-        if not isinstance(request, Request):
+    def _following(self, saved: _Saved, request: SumRequest | Outcome) -> tuple[bytes, Words]:
+        if not isinstance(request, SumRequest):
             raise NotSolved("The training ended without a request.", "Begin a new training.")
         if isinstance(request, RowCount):
             return packed(saved), answered(self._table, request, None)

@@ -19,7 +19,7 @@ import numpy as np
 from sudare.array_types import Floats, Integers, Singles, Words
 from sudare.errors import NotSolved
 from sudare.joint.network_terms import LearnedNetwork, NetworkTerms
-from sudare.joint.sum_requests import NoisySum, Request, row_count
+from sudare.joint.sum_requests import NoisySum, SumRequest, row_count
 from sudare.neural.dp_sgd import GRID, DpSgd, public_recipe
 from sudare.neural.seeded_randomness import RunSeed
 from sudare.neural.training_method_base import Facts, layered, parameters_in, require_jax
@@ -176,7 +176,7 @@ class NetworkReplay:
         self._terms = terms
         self._last: tuple[tuple[Words, ...], Progress] | None = None
 
-    def after(self, heard: tuple[Words, ...]) -> Request | LearnedNetwork:
+    def after(self, heard: tuple[Words, ...]) -> SumRequest | LearnedNetwork:
         """What follows. Raise ImplausibleTotal where a total cannot be."""
         reading = self._terms.reading
         if not heard:

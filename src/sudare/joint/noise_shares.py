@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from sudare.array_types import Integers, Words
-from sudare.dictionary.distributed_noise import NoisePlan, Release, check_colluders
+from sudare.dictionary.distributed_noise import NoisePlan, NoisyTotal, check_colluders
 from sudare.errors import InvalidParameter
 from sudare.joint.gamma_norm_noise_shares import VARIANCE_FLOOR, gamma_norm_share
 from sudare.privacy.accounting import Cost, exact, pure_cost, rounded_down
@@ -108,7 +108,7 @@ class GaussianShares:
     """One sum of a `NoisePlan`: (ε, δ)-DP over all its sums, replace-one rows. Proof: proofs/noise_shares.md, proofs/dictionary.md."""
 
     plan: NoisePlan
-    release: Release
+    release: NoisyTotal
 
     @cached_property
     def total_deviation(self) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from sudare.array_types import Floats, Words
 from sudare.dictionary.distributed_noise import NoisePlan
-from sudare.dictionary.em import Terms, implausible, row_count
+from sudare.dictionary.em import TrainingTerms, implausible, row_count
 from sudare.dictionary.in_process_secure_sums import ADDENDS
 from sudare.dictionary.member_tables import Records
 from sudare.dictionary.private_training import PrivateTerms
@@ -99,7 +99,7 @@ class PrivateDictionaryWalk:
         return DictionaryWalk(lambda: trained(private), self._records, private.terms.members, noise)
 
 
-def rows_told(terms: Terms, total: Floats) -> int:
+def rows_told(terms: TrainingTerms, total: Floats) -> int:
     """The number of all records that the first total tells, by the script that all follow."""
     script = row_count(terms)
     question = next(script)

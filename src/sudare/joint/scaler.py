@@ -19,7 +19,7 @@ from sudare.array_types import Floats, Integers
 from sudare.dictionary.distributed_noise import NoisePlan, check_colluders
 from sudare.joint.member_rows import MomentReading
 from sudare.joint.noise_shares import GaussianShares, ShareNoise
-from sudare.joint.sum_requests import CentreSum, Request, SpreadSum, row_count
+from sudare.joint.sum_requests import CentreSum, SpreadSum, SumRequest, row_count
 from sudare.joint.training_terms import pure_scaler, scaler_releases, with_common_scales
 from sudare.privacy.accounting import Cost, pure_cost
 from sudare.privacy.column_sums import fixed_point_step, on_grid_within, public_grid
@@ -28,7 +28,7 @@ from sudare.privacy.guarantee import Guarantee, checked_delta, checked_epsilon
 from sudare.schema import Schema
 
 Answer = TypeVar("Answer")
-Script = Generator[Request, Integers, Answer]
+Script = Generator[SumRequest, Integers, Answer]
 
 # Found by trying on other splits of the study's patients (docs/consortium-learning.md).
 _USUAL_DEVIATION: Final = 3 / 8

@@ -30,7 +30,7 @@ _WORD_LIMIT: Final = 2.0**62
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
+class SumRequest:
     """A sum over all members of `size` numbers; `reading` says how rows are read, `most` bounds each number without noise, in steps."""
 
     size: int
@@ -58,7 +58,7 @@ class Request:
 
 
 @dataclass(frozen=True, eq=False)
-class RowCount(Request):
+class RowCount(SumRequest):
     """How many rows there are. Public, because neighbours replace a row."""
 
     def allows(self, total: Floats) -> bool:
@@ -67,7 +67,7 @@ class RowCount(Request):
 
 
 @dataclass(frozen=True, eq=False)
-class NoisySum(Request):
+class NoisySum(SumRequest):
     """A sum with noise in shares."""
 
     noise: ShareNoise
@@ -212,7 +212,7 @@ def exact_answer(table: MemberTable, request: NoisySum) -> Integers:
     return table.total(request.reading, request.block_sums)
 
 
-def answered(table: MemberTable, request: Request, noise: NoiseSource | None) -> Words:
+def answered(table: MemberTable, request: SumRequest, noise: NoiseSource | None) -> Words:
     """A member's addend."""
     if isinstance(request, RowCount):
         return np.array([table.counted(request.reading)], dtype=np.uint64)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, Literal, get_args
 
-from sudare.dictionary.distributed_noise import NoisePlan, Release, check_colluders
+from sudare.dictionary.distributed_noise import NoisePlan, NoisyTotal, check_colluders
 from sudare.errors import InvalidParameter
 from sudare.joint.member_rows import ModelReading, MomentReading
 from sudare.joint.noise_shares import GaussianShares, PureShares, ShareNoise
@@ -124,7 +124,7 @@ def _gaussian_plan(terms: LearningTerms, rows: int) -> LearningPlan:
     """One Gaussian budget for scaler and steps together: shares of μ²."""
     unit, share = terms.rows_per_unit, Fraction(terms.scaler_share)
     recipe, width = joint_recipe(terms, rows), terms.scaled_reading.width
-    releases = [Release(width, 2.0, (1 - share) / recipe.steps, unit)] * recipe.steps
+    releases = [NoisyTotal(width, 2.0, (1 - share) / recipe.steps, unit)] * recipe.steps
     opening = scaler_releases(terms.reading.schema, share) if terms.scaler_share else ()
     plan = NoisePlan(terms.epsilon, terms.delta, terms.members, terms.colluders, (*opening, *releases), rows)
     noises = [GaussianShares(plan, release) for release in plan.releases]
@@ -161,12 +161,12 @@ def _bias(reading: ModelReading, bound: float) -> float:
 # Common means and scales: two sums, of vectors of length at most one
 
 
-def scaler_releases(schema: Schema | None, share: Fraction) -> tuple[Release, Release]:
+def scaler_releases(schema: Schema | None, share: Fraction) -> tuple[NoisyTotal, NoisyTotal]:
     """Two Gaussian sums, of centres and of spreads, for this share of μ² together."""
     columns, unit = _columns(schema), rows_per_unit(schema)
     return (
-        Release(columns, 2.0, share * CENTRE_SHARE, unit),
-        Release(2 * columns, 2.0, share * (1 - CENTRE_SHARE), unit),
+        NoisyTotal(columns, 2.0, share * CENTRE_SHARE, unit),
+        NoisyTotal(2 * columns, 2.0, share * (1 - CENTRE_SHARE), unit),
     )
 
 

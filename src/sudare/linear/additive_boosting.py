@@ -38,6 +38,12 @@ LARGE_SIGNAL: Final = 4000.0
 CONSTANT_SCALE: Final = 1.5
 # A bin with less signal than this beside its noise keeps a shape of nearly zero.
 _LEAST_RATIO: Final = 1e-3
+# From so many rows over the noise of a column's sum on penalties follow the shapes that were found: with fewer, what is found is mostly noise.
+_ADAPTIVE_SIGNAL: Final = 2000.0
+# The variance, beforehand, of the squared size of a column's shapes over that of the usual one, and between what it is taken to be.
+_USUAL_SPREAD: Final = 0.1
+_SMALLEST_SQUARE: Final = 0.1
+_LARGEST_SQUARE: Final = 16.0
 # Noise of 61 bits is the most that a sum of whole numbers takes.
 _MOST_STEPS: Final = 2.0**61
 
@@ -47,7 +53,8 @@ class BoostingRecipe:
     """Public numbers of a boosting run, found on held-out training rows of Adult; `benchmarks.additive_boosting` has others beside them.
 
     `rate` is that of one column: the more columns move at once, the less each. `clip` is in units of a slope, `count_share` the part of μ² for counts,
-    `shape_scale` how large the log-odds of a bin are thought to be, `curvature` that of a typical row.
+    `shape_scale` how large the log-odds of a bin are thought to be at first, `curvature` that of a typical row. Steps after `settled` tell how large
+    the shapes of each column are, and penalties follow that from step `adapted` on, where there are enough rows.
     """
 
     steps: int = 40
@@ -58,6 +65,8 @@ class BoostingRecipe:
     count_share: Fraction = Fraction(1, 16)
     shape_scale: float = 0.5
     curvature: float = 0.125
+    settled: int = 6
+    adapted: int = 12
 
 
 @dataclass(frozen=True)
@@ -261,7 +270,10 @@ class BoostingState:
         curvature = self._recipe.curvature * facts.rows
         total_variance = facts.averaged_deviation**2 / (precisions.sum() * WEIGHT_STEPS**-2)
         self._constant_curvature, self._constant_penalty = curvature, total_variance / (curvature * CONSTANT_SCALE**2)
+        # What the sums so far say of each bin without a penalty, added up over the steps that have settled.
         shape = facts.outputs, facts.width
+        self._unpenalised = np.zeros(shape)
+        self._adapts = facts.rows * math.sqrt(facts.columns) >= _ADAPTIVE_SIGNAL * facts.averaged_deviation
         self._shapes, self._shape_velocity = np.zeros(shape), np.zeros(shape)
         self._constant, self._constant_velocity = np.zeros((shape[0], 1)), np.zeros((shape[0], 1))
         self.average, self._taken = np.zeros(shape), 0
@@ -278,7 +290,10 @@ class BoostingState:
         recipe, facts = self._recipe, self._facts
         rate, momentum = recipe.rate / facts.columns, recipe.momentum
         sums = noisy / (self.weights / WEIGHT_STEPS)
-        slopes = sums + self._penalties * (self._shapes + momentum * self._shape_velocity)
+        ahead = self._shapes + momentum * self._shape_velocity
+        if self._taken >= recipe.settled:
+            self._unpenalised += ahead - sums / self._curvatures
+        slopes = sums + self._penalties * ahead
         self._shape_velocity = momentum * self._shape_velocity - rate * slopes / (self._curvatures + self._penalties)
         total = sums @ self._of_total
         total = total + self._constant_penalty * (self._constant + momentum * self._constant_velocity)
@@ -287,9 +302,38 @@ class BoostingState:
         self._shapes = monotone(self._shapes + self._shape_velocity, facts, self._bin_rows)
         self._constant = self._constant + self._constant_velocity
         self._taken += 1
+        if self._adapts and self._taken >= recipe.adapted:
+            self._adapt(self._taken - recipe.settled)
         if self._taken > recipe.steps - recipe.averaged:
             place = self._shapes + self._constant / facts.columns
             self.average = self.average + place / recipe.averaged
+
+    def _adapt(self, looked: int) -> None:
+        """Penalties that fit the size of the shapes of each column, as so many sums tell it: post-processing of them."""
+        facts, recipe = self._facts, self._recipe
+        found = self._unpenalised / looked
+        # σ of a bin's found shape, from the noise of sums averaged over all steps.
+        deviations = facts.averaged_deviation / (self.weights / WEIGHT_STEPS * self._curvatures)
+        variances = deviations**2 * recipe.steps / looked
+        squares = squared_scales(facts, found, variances, self._bin_rows)
+        self._penalties = self._curvatures / np.maximum(squares / deviations**2, _LEAST_RATIO)
+
+
+def squared_scales(facts: BoostingFacts, found: Floats, variances: Floats, bin_rows: Floats) -> Floats:
+    """The likely squared size of the shapes of a bin's column, from noisy shapes and their variances; from a tenth of the usual one to sixteen times it.
+
+    Shapes are taken about the mean over a column's rows, and each bin counts by the inverse of its variance and the usual squared size. What they tell
+    is averaged with the usual size by precision: a column of few bins, or of much noise, keeps the usual one.
+    """
+    starts, sizes = np.cumsum((0, *facts.sizes[:-1])), np.array(facts.sizes)
+    means = np.add.reduceat(bin_rows * found, starts, axis=1) / np.add.reduceat(bin_rows, starts)
+    usual = facts.recipe.shape_scale**2
+    excess = np.mean((found - np.repeat(means, sizes, axis=1)) ** 2, axis=0) - variances
+    trusted = 1 / (variances + usual)
+    total = np.add.reduceat(trusted, starts)
+    precisions, prior = total**2 / (2 * sizes), 1 / (_USUAL_SPREAD * usual**2)
+    squares = (precisions * np.add.reduceat(trusted * excess, starts) / total + prior * usual) / (precisions + prior)
+    return np.repeat(np.clip(squares, _SMALLEST_SQUARE * usual, _LARGEST_SQUARE * usual), sizes)
 
 
 def likely_bin_rows(facts: BoostingFacts, counts: Floats) -> Floats:

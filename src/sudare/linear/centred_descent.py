@@ -18,7 +18,7 @@ from sudare.linear.descent import GradientDescent
 from sudare.linear.losses import CappedSquares
 from sudare.linear.mechanism import Facts, LinearMechanism
 from sudare.linear.rows import RowLayout
-from sudare.linear.score_calibration import Line, with_line
+from sudare.linear.score_calibration import CalibrationLine, with_line
 from sudare.linear.target_moments import Located, TargetMoments
 from sudare.privacy.accounting import (
     Cost,
@@ -131,7 +131,7 @@ class CentredDescent(LinearMechanism):
         """Parameters of targets in [−1, 1]."""
         found = self.moments.located(rows, source)
         parameters = found.half_width(self.recipe.widths) * self._about(found).fitted(rows, source)
-        line = Line(np.array([found.level]), np.ones(1))
+        line = CalibrationLine(np.array([found.level]), np.ones(1))
         return on_grid(with_line(parameters, line, self.layout), self.grid)
 
     def _about(self, found: Located) -> GradientDescent:

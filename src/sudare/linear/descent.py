@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
-from sudare.frames.rows import BLOCK_ROWS, Rows
+from sudare.frames.lossless_array_packing import OfPacked, Packed
+from sudare.frames.rows import Rows
+from sudare.linear.losses import Logistic
 from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
 from sudare.linear.rows import row_step
 from sudare.privacy.accounting import (
@@ -40,6 +42,8 @@ from sudare.privacy.noise import NoiseSource, WordSource
 from sudare.privacy.release_content import on_grid
 
 _SUM_BITS: Final = 52
+# So many that calling functions costs little, so few that what is worked on stays in the processor's cache.
+_ROWS_AT_ONCE: Final = 4096
 _NOISE_BITS: Final = 30
 _SAMPLING_BITS: Final = 32
 _TIME: Final = 0.5
@@ -215,28 +219,73 @@ class GradientDescent(LinearMechanism):
 
         Rows are matrices, or positions of ones (`sudare.schema.encoder.one_positions`), with targets.
         """
-        return rows.total(partial(self._of_block, parameters), kept)
+        return rows.total(OfPacked(partial(self._of_block, parameters)), kept)
 
     def _of_block(
-        self, parameters: Floats, matrix: NDArray[Any], targets: Floats, kept: NDArray[np.bool_] | None = None
+        self,
+        parameters: Floats,
+        matrix: NDArray[Any] | Packed,
+        targets: Floats | Packed,
+        kept: NDArray[np.bool_] | None = None,
     ) -> Floats:
-        """The sum over a block, a thousand rows at a time; over those that are kept, where that is said."""
+        """The sum over a block, some thousand rows at a time; over those that are kept, where that is said."""
+        if isinstance(targets, Packed):
+            targets = targets.unpacked()
+        if isinstance(matrix, Packed) and matrix.exponent is None:
+            matrix = matrix.numbers
         # Numba takes a moment to import, and other methods do without.
-        from sudare.linear.clipped_gradient_kernels import add_clipped, add_clipped_at, scores_at, squared_lengths
+        from sudare.linear.clipped_gradient_kernels import columns_of
 
-        grids_and_clip = *self._steps_of, float(self.recipe.clip)
         total = np.zeros(parameters.shape)
-        for start in range(0, len(matrix), BLOCK_ROWS):
-            part = slice(start, start + BLOCK_ROWS)
+        columns = matrix.columns if isinstance(matrix, Packed) else np.empty((0, 0))
+        for start in range(0, len(matrix), _ROWS_AT_ONCE):
+            part = slice(start, min(start + _ROWS_AT_ONCE, len(matrix)))
             chosen = slice(None) if kept is None else kept[part]
-            rows, target = np.ascontiguousarray(matrix[part][chosen]), targets[part][chosen]
-            if rows.dtype == np.float64:
-                slopes = self.facts.loss.slope(rows @ parameters.T, target)
-                add_clipped(total, rows, slopes, squared_lengths(rows, grids_and_clip[0]), *grids_and_clip)
+            target = targets[part][chosen]
+            if isinstance(matrix, Packed):
+                if kept is None:
+                    self._add_columns(total, parameters, columns, target, matrix.unit, start)
+                else:
+                    sampled = np.ascontiguousarray(columns[:, part][:, chosen])
+                    self._add_columns(total, parameters, sampled, target, matrix.unit)
+            elif matrix.dtype == np.float64:
+                rows = np.ascontiguousarray(matrix[part][chosen])
+                self._add_columns(total, parameters, columns_of(rows), target)
             else:
-                slopes = self.facts.loss.slope(scores_at(rows, parameters), target)
-                add_clipped_at(total, rows, slopes, *grids_and_clip)
+                self._add_positions(total, parameters, np.ascontiguousarray(matrix[part][chosen]), target)
         return total
+
+    def _add_columns(
+        self,
+        total: Floats,
+        parameters: Floats,
+        columns: NDArray[Any],
+        targets: Floats,
+        unit: float = 1.0,
+        start: int = 0,
+    ) -> None:
+        """Add the sum over rows of numbers, given by column and in units: those from `start` on, as many as there are targets."""
+        from sudare.linear.clipped_gradient_kernels import add_clipped, logistic_slopes, scores_and_squares
+
+        row_grid, slope_grid = self._steps_of
+        scores, squares = scores_and_squares(columns, start, start + len(targets), unit, parameters, row_grid)
+        by_output, loss = np.ascontiguousarray(targets.T), self.facts.loss
+        if isinstance(loss, Logistic):
+            slopes = logistic_slopes(scores.ravel(), by_output.ravel()).reshape(scores.shape)
+        else:
+            slopes = loss.slope(scores, by_output)
+        add_clipped(total, columns, start, unit, slopes, squares, row_grid, slope_grid, float(self.recipe.clip))
+
+    def _add_positions(self, total: Floats, parameters: Floats, positions: NDArray[Any], targets: Floats) -> None:
+        """Add the sum over rows of ones at these positions."""
+        from sudare.linear.clipped_gradient_kernels import add_clipped_at, logistic_slopes, scores_at
+
+        scores, loss = scores_at(positions, parameters), self.facts.loss
+        if isinstance(loss, Logistic):
+            slopes = logistic_slopes(scores.ravel(), np.ravel(targets)).reshape(scores.shape)
+        else:
+            slopes = loss.slope(scores, targets)
+        add_clipped_at(total, positions, slopes, *self._steps_of, float(self.recipe.clip))
 
     def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
         """Parameters after all steps from zero, averaged over the last ones, on the grid."""

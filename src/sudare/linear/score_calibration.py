@@ -79,7 +79,7 @@ class Spread:
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class CalibrationLine:
     """Log-odds or targets as offset + slope·score, one of each an output; and, of several classes, log-odds less the offset at points of the law that scores are taken to have (classes × points × outputs) and by how much mean probabilities may miss the shares, as standard deviations."""
 
     offset: Floats
@@ -139,7 +139,7 @@ def log_odds_line(
     spread: Spread,
     recipe: Recipe,
     likeness: Floats | None = None,
-) -> Line:
+) -> CalibrationLine:
     """Log-odds of each output from the shares of classes and noisy means of `association_values`; one slope for all.
 
     The slope is that of normal scores with one variance within classes (Fisher's linear discriminant): the difference of the classes' means over that variance, which is what of the whole
@@ -167,11 +167,11 @@ def log_odds_line(
         modelled = slope * (scores + spread.centre / spread.scale)
         line = _of_scores(offsets, slope, spread)
         doubt = slope * shares * (1 - shares) * math.hypot(deviation, recipe.usual_miss * math.sqrt(variance))
-        return Line(_offsets_together(shares, modelled, line.offset), line.slope, modelled, doubt)
+        return CalibrationLine(_offsets_together(shares, modelled, line.offset), line.slope, modelled, doubt)
     return _of_scores(offsets, slope, spread)
 
 
-def with_means(line: Line, shares: Floats, noisy: Floats, deviation: float) -> Line:
+def with_means(line: CalibrationLine, shares: Floats, noisy: Floats, deviation: float) -> CalibrationLine:
     """The line of several classes with offsets such that mean probabilities are the shares, given noisy ones (of this standard deviation) that the line has.
 
     Scores are taken to lie where offsets other than the line's would give the noisy means, shrunk by their noise; the line's are moved by the difference.
@@ -184,7 +184,9 @@ def with_means(line: Line, shares: Floats, noisy: Floats, deviation: float) -> L
     return replace(line, offset=2 * line.offset - told)
 
 
-def target_line(level: float, means: Floats, deviation: float, rows: int, spread: Spread, recipe: Recipe) -> Line:
+def target_line(
+    level: float, means: Floats, deviation: float, rows: int, spread: Spread, recipe: Recipe
+) -> CalibrationLine:
     """The target, in [−1, 1], from its noisy mean and noisy means of `association_values`."""
     mean = np.clip(np.array([level]), -1.0, 1.0)
     centre, variance, association = _moments(means, mean, deviation, 1 - mean**2, rows, recipe)
@@ -193,7 +195,7 @@ def target_line(level: float, means: Floats, deviation: float, rows: int, spread
     return _of_scores(mean - slope * centre, slope, spread)
 
 
-def with_line(parameters: Floats, line: Line, layout: RowLayout) -> Floats:
+def with_line(parameters: Floats, line: CalibrationLine, layout: RowLayout) -> Floats:
     """Parameters whose scores are offset + slope·score of these."""
     found = parameters * line.slope[:, np.newaxis]
     if layout.bias:
@@ -280,6 +282,6 @@ def _offsets_together(shares: Floats, log_odds: Floats, start: Floats) -> Floats
     return np.asarray(offsets)
 
 
-def _of_scores(offsets: Floats, slope: float, spread: Spread) -> Line:
+def _of_scores(offsets: Floats, slope: float, spread: Spread) -> CalibrationLine:
     """The line of scores that is offsets + slope·t where t is not clipped."""
-    return Line(offsets - slope * spread.centre / spread.scale, slope / spread.scale)
+    return CalibrationLine(offsets - slope * spread.centre / spread.scale, slope / spread.scale)

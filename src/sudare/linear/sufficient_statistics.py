@@ -27,7 +27,7 @@ from sudare.linear.noisy_moment_regression import (
     prior_covariances,
 )
 from sudare.linear.rows import RowLayout
-from sudare.linear.score_calibration import Line, with_line
+from sudare.linear.score_calibration import CalibrationLine, with_line
 from sudare.linear.target_moments import TargetMoments
 from sudare.privacy.accounting import (
     Cost,
@@ -444,7 +444,7 @@ class SufficientStatistics(LinearMechanism):
         parameters[0, : self.layout.features] = found / self.units
         if has_level:
             offset = level - float(found @ moments.column_means)
-            parameters = with_line(parameters, Line(np.array([offset]), np.ones(1)), self.layout)
+            parameters = with_line(parameters, CalibrationLine(np.array([offset]), np.ones(1)), self.layout)
         return on_grid(parameters, self.grid)
 
     def direction(self, rows: Rows, source: NoiseSource, level: Floats, doubt: float) -> Floats:

@@ -46,7 +46,7 @@ _LONGEST_MEMORY: Final = 0.98
 _MOST_NUMBERS_AT_ONCE: Final = 2**26
 
 
-class State(NamedTuple):
+class DescentState(NamedTuple):
     """The state of a descent: parameters, velocity, the running average of the parameters (trees of one structure), and the steps done."""
 
     parameters: Any
@@ -258,9 +258,9 @@ def mapped(function: Callable[..., Array], first: _Tree, *others: Any) -> _Tree:
     return result
 
 
-def initial_state(parameters: Any) -> State:
+def initial_state(parameters: Any) -> DescentState:
     """At rest at these parameters."""
-    return State(parameters, mapped(jnp.zeros_like, parameters), parameters, jnp.zeros((), jnp.int32))
+    return DescentState(parameters, mapped(jnp.zeros_like, parameters), parameters, jnp.zeros((), jnp.int32))
 
 
 @functools.partial(jax.jit, static_argnames="loss")
@@ -289,7 +289,7 @@ accumulated = jax.jit(_with_batch)
 """`total` (None: nothing yet) plus the clipped sum of one physical batch."""
 
 
-def with_noise(state: State, total: Any, noise: Array, settings: StepSettings) -> State:
+def with_noise(state: DescentState, total: Any, noise: Array, settings: StepSettings) -> DescentState:
     """The state after one step on a clipped sum in whole units, to which `noise`, a whole number for every parameter, is added."""
     unit, start, parts = settings.clip * settings.noise_multiplier / NOISE_DEVIATION, 0, []
     for leaf in jax.tree.leaves(total):
@@ -301,18 +301,18 @@ def with_noise(state: State, total: Any, noise: Array, settings: StepSettings) -
 
 @jax.jit
 def sampled_step(
-    state: State,
+    state: DescentState,
     total: tuple[Array, ...] | None,
     blocks: Blocks,
     kept: Array,
     noise: Array,
     settings: StepSettings,
-) -> State:
+) -> DescentState:
     """The last physical batch of a sample and the step that follows, compiled as one; `total` holds the batches before, if any."""
     return with_noise(state, _with_batch(total, blocks, kept, settings), noise, settings)
 
 
-def stepped(state: State, total: Any, settings: StepSettings) -> State:
+def stepped(state: DescentState, total: Any, settings: StepSettings) -> DescentState:
     """Momentum, a cosine schedule and an average that remembers ever longer: post-processing of the sum."""
     done = state.step.astype(jnp.float32)
     rate = settings.learning_rate * 0.5 * (1 + jnp.cos(jnp.pi * done / settings.max_iter))
@@ -323,11 +323,13 @@ def stepped(state: State, total: Any, settings: StepSettings) -> State:
         lambda old, move: jnp.clip(old - rate * move, -settings.limit, settings.limit), state.parameters, velocity
     )
     average = mapped(lambda old, new: memory * old + (1 - memory) * new, state.average, parameters)
-    return State(parameters, velocity, average, state.step + 1)
+    return DescentState(parameters, velocity, average, state.step + 1)
 
 
 @functools.partial(jax.jit, static_argnames="loss")
-def plain_step(state: State, x: Array, targets: Array, kept: Array, settings: StepSettings, loss: Loss) -> State:
+def plain_step(
+    state: DescentState, x: Array, targets: Array, kept: Array, settings: StepSettings, loss: Loss
+) -> DescentState:
     """Returns the state after a step without clipping and noise: what ordinary learning would do, and what benchmarks compare with."""
     return stepped(state, gradient_sum(state.parameters, x, targets, kept, loss), settings)
 

@@ -145,16 +145,16 @@ def _padded(rows: Singles) -> jax.Array:
     return jnp.asarray(np.pad(rows, ((0, -len(rows) % _ROW_STEP), (0, 0))))
 
 
-def _kept_state(state: network.State, step: int) -> RunState:
+def _kept_state(state: network.DescentState, step: int) -> RunState:
     leaves = jax.tree.leaves((state.parameters, state.velocity, state.average))
     return RunState(step, np.concatenate([np.ravel(leaf) for leaf in leaves]).astype(np.float32))
 
 
-def _state_on_device(kept: RunState, like: network.State) -> network.State:
+def _state_on_device(kept: RunState, like: network.DescentState) -> network.DescentState:
     """The state that was kept, its arrays of the shapes of a state of the same run."""
     leaves, structure = jax.tree.flatten(tuple(like[:3]))
     ends = np.cumsum([leaf.size for leaf in leaves])
     parts = np.split(kept.values, ends[:-1])
     held = [jnp.asarray(part.reshape(leaf.shape), jnp.float32) for part, leaf in zip(parts, leaves, strict=True)]
     parameters, velocity, average = jax.tree.unflatten(structure, held)
-    return network.State(parameters, velocity, average, jnp.asarray(kept.step, jnp.int32))
+    return network.DescentState(parameters, velocity, average, jnp.asarray(kept.step, jnp.int32))

@@ -24,8 +24,8 @@ STUDIES: Final[dict[str, str]] = {
     "002": "sudare.papers.p002_networks",
     "003": "sudare.papers.p003_decentralised",
     "004": "sudare.papers.p004_reconstruction",
-    "core": "sudare.papers.own.privacy_core",
-    "consortium": "sudare.papers.own.joint_learning",
+    "core": "sudare.papers.own_studies.privacy_core",
+    "consortium": "sudare.papers.own_studies.joint_learning",
 }
 
 

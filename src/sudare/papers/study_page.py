@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sudare import __version__
 from sudare.papers.study import Erratum, Figure, ResultTable, Study, StudyResult, StudySettings, cell_text
-from sudare.report import Page, Part, Table, page_html
+from sudare.report import Page, PageTable, Part, page_html
 from sudare.report.plots import picture
 
 QUICK_NOTE = (
@@ -35,7 +35,7 @@ def figure_part(figure: Figure) -> Part:
 def table_part(table: ResultTable) -> Part:
     """A table, and what it says."""
     rows = [[cell_text(cell) for cell in row] for row in table.rows]
-    return Part(table.title, "", [Table(table.columns, rows)], [table.says])
+    return Part(table.title, "", [PageTable(table.columns, rows)], [table.says])
 
 
 def errata_part(errata: Sequence[Erratum]) -> Part:
@@ -44,6 +44,6 @@ def errata_part(errata: Sequence[Erratum]) -> Part:
     return Part(
         "Errata",
         "Where the print does not hold, or leaves out what it needs.",
-        [Table(("where", "printed", "what holds"), rows)],
+        [PageTable(("where", "printed", "what holds"), rows)],
         ["Each line has a test in the repository that shows what holds."],
     )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sudare.array_types import Integers
 from sudare.errors import DataError
 from sudare.perturbation.exact_draws import CHUNK_VALUES, loss_of
-from sudare.perturbation.linkage_risk import Statement, resolved_epsilon
+from sudare.perturbation.linkage_risk import PerturbationPromise, resolved_epsilon
 from sudare.perturbation.uniform_shuffle import shuffled
 from sudare.privacy.accounting import pure_cost
 from sudare.privacy.guarantee import Guarantee
@@ -122,12 +122,12 @@ class Perturbation(ABC):
         stored = self.drawn(column, passage.noise)
         return self.decoded(shuffled(stored, passage.noise) if shuffle else stored)
 
-    def statement(self, rows: int | None = None, *, shuffled: bool = True) -> Statement:
+    def statement(self, rows: int | None = None, *, shuffled: bool = True) -> PerturbationPromise:
         """Linking, local and central promise for so many rows (default: n_records) of this one column."""
         count = rows if rows is not None else self.n_records
         if count is None:
             raise DataError("How many rows a statement is about is not known.", "Give rows=….")
-        return Statement.of(self.guarantee, count, shuffled=shuffled)
+        return PerturbationPromise.of(self.guarantee, count, shuffled=shuffled)
 
     def _check_count(self, rows: int) -> None:
         if rows == 0:

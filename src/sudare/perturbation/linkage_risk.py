@@ -110,7 +110,7 @@ def checked_local_epsilon(epsilon: object) -> float:
 
 
 @dataclass(frozen=True)
-class Statement:
+class PerturbationPromise:
     """What is promised for a perturbed table, in three ways that belong together: linking, local, central.
 
     `local` is the promise that is charged. `k` and `central_epsilon` are None where they are withheld: without shuffling
@@ -135,7 +135,7 @@ class Statement:
         row_epsilon: float | None = None,
         rows_per_person: int = 1,
         answered_of: int | None = None,
-    ) -> Statement:
+    ) -> PerturbationPromise:
         """The statement for so many rows, each of local `row_epsilon`, of records or of persons with so many rows each.
 
         `answered_of` is the number of columns of which each row answers one, where that is so.

@@ -19,7 +19,7 @@ from sudare.errors import ColumnMissing, DataError, NotReleasable, ReleaseMalfor
 from sudare.parsing import opened_without_waiting
 from sudare.perturbation.categorical import CategoryPerturbation, SetPerturbation
 from sudare.perturbation.column_perturbation import Perturbation, unsigned_type
-from sudare.perturbation.linkage_risk import Statement
+from sudare.perturbation.linkage_risk import PerturbationPromise
 from sudare.perturbation.number_channels import NumberPerturbation
 from sudare.perturbation.one_column_per_record import ANSWERED, is_sampled
 from sudare.perturbation.parquet_writer import FileLayout
@@ -109,9 +109,9 @@ class PerturbedTable:
         """Perturbed numbers, categories, or rows of ticks; of sampled rows those that answer this column."""
         return self.perturbation(name).decoded(self.outputs(name))
 
-    def statement(self) -> Statement:
+    def statement(self) -> PerturbationPromise:
         """Linking, local and central promise: they belong together."""
-        return Statement.of(
+        return PerturbationPromise.of(
             self.guarantee,
             self.rows,
             shuffled=self.shuffled,

@@ -15,7 +15,7 @@ from sudare.errors import DataError, InvalidParameter
 from sudare.frames.sources import is_in_memory
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.epsilon_split import RecordPlan, planned_records
-from sudare.perturbation.linkage_risk import Statement, checked_count
+from sudare.perturbation.linkage_risk import PerturbationPromise, checked_count
 from sudare.perturbation.one_column_per_record import row_cost
 from sudare.perturbation.parquet_writer import Columns, FileLayout
 from sudare.perturbation.perturbed_table import ROWS_SUFFIX, FileColumns, PerturbedTable, described
@@ -114,7 +114,7 @@ class RecordPerturbation(PrivateEstimator):
         """The perturbed table: `fit(X).table_`."""
         return self.fit(X).table_
 
-    def statement(self) -> Statement:
+    def statement(self) -> PerturbationPromise:
         """Linking, local and central promise of the perturbed table."""
         check_is_fitted(self)
         return replace(self.table_, guarantee=self.guarantee_).statement()
@@ -150,12 +150,12 @@ class RecordPerturbation(PrivateEstimator):
     def _plan_for(self, X: Any, y: Any) -> RecordPlan:
         return self.dry_run(X)[0]
 
-    def dry_run(self, X: object) -> tuple[RecordPlan, Statement, CheckedRecords]:
+    def dry_run(self, X: object) -> tuple[RecordPlan, PerturbationPromise, CheckedRecords]:
         """Plan, statement and what looking through the rows tells the owner. Nothing is perturbed, charged or stored."""
         twin = clone(self)
         records = twin._opened(X if self._person() is None else self._kept(X, None).source)
         plan = twin.plan(records.rows.count, twin.declared_)
-        statement = Statement.of(
+        statement = PerturbationPromise.of(
             plan.guarantee,
             records.rows.count,
             shuffled=self.shuffle,

@@ -32,7 +32,7 @@ def check_relation(name: str, terms: Terms, neighbours: Neighbours, unit: Unit, 
     if source is not None and source.part is not None and neighbours != "add-remove":
         raise RelationMismatch(
             "How many rows a slice has is not public: a replaced record may belong to another slice.",
-            'Use neighbours="add-remove" (--neighbours add-remove), which tables by group, histograms, quantiles, synthesizers and networks take; or fit '
+            'Use neighbours="add-remove", which tables by group, histograms, quantiles, synthesizers and networks take; or fit '
             "the whole table. Nothing was computed or spent.",
         )
     check_follows(neighbours, terms.neighbours)

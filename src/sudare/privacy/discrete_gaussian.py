@@ -47,7 +47,7 @@ _UNDECIDED: Final = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
-class Table:
+class CumulativeTable:
     """Cumulative probabilities of |X| for a discrete Gaussian X that ends at `reach`.
 
     `thresholds` are those of 0, 1, …, reach in units of 2⁻¹²⁷, the last one exactly 1; `firsts` their first 31 bits. `guide` has for the
@@ -65,7 +65,7 @@ class Table:
         return -magnitude if half & 1 else magnitude
 
 
-def gaussian_table(deviation: int, reach: int) -> Table:
+def gaussian_table(deviation: int, reach: int) -> CumulativeTable:
     """The table of P(X = x) ∝ exp(−x²/(2·deviation²)), by ball arithmetic."""
     with ball_precision(_BALL_BITS):
         rate = 1 / (2 * arb(deviation) ** 2)
@@ -82,11 +82,11 @@ def gaussian_table(deviation: int, reach: int) -> Table:
     firsts = np.array([threshold >> MORE_BITS for threshold in thresholds], dtype=np.uint32)
     starts = np.arange(2**_GUIDE_BITS, dtype=np.uint32) << np.uint32(FIRST_BITS - _GUIDE_BITS)
     guide = np.searchsorted(firsts, starts).astype(np.uint16)
-    return Table(tuple(thresholds), firsts, guide, Fraction(int(upper.p), int(upper.q)))
+    return CumulativeTable(tuple(thresholds), firsts, guide, Fraction(int(upper.p), int(upper.q)))
 
 
 @functools.lru_cache(maxsize=1)
-def standard_table() -> Table:
+def standard_table() -> CumulativeTable:
     """The table that noise is drawn from. Raise NotSolved unless it is as near to the ideal law as δ is computed for."""
     table = gaussian_table(TABLE_DEVIATION, TABLE_REACH * TABLE_DEVIATION)
     if table.distance > TABLE_DISTANCE:

@@ -524,15 +524,16 @@ class Account:
     ) -> Receipt:
         """Enter what happened to a request for a release: asked, approved, denied and so on. No balance changes.
 
-        The same event of the same version by the same person is entered once: whoever was killed before it could be kept elsewhere comes again.
+        The same event of the same version by the same person is entered once: whoever was killed before it could be kept elsewhere comes again. A version
+        that was made anew then is another one, by its digest.
         """
         _checked_sentences(request=request, event=event, who=who, what=what, purpose=purpose, digest=digest)
-        body = {"request": request, "version": version, "event": event, "who": who}
+        body = {"request": request, "version": version, "event": event, "who": who, "digest": digest}
         with self.ledger._writing() as (connection, head):
             for entry in tables.entries(connection, self.name):
                 if entry.kind == "request" and {name: entry.body[name] for name in body} == body:
                     return Receipt(head.ledger, entry.position, entry.hash, self.name)
-            told = {**body, "what": what, "purpose": purpose, "digest": digest}
+            told = {**body, "what": what, "purpose": purpose}
             return self.ledger._append(connection, head, self.name, _state(connection, self.name), "request", told)
 
     def disclose(self, what: str, towards: str, numbers: int, purpose: str = "") -> Receipt:

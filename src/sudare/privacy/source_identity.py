@@ -29,6 +29,7 @@ from sudare.frames.table_addresses import (
     WILDCARD,
     ObjectAddress,
     TableAddress,
+    check_path_text,
     is_text,
     parsed,
     place_of,
@@ -210,6 +211,7 @@ def looked_at(source: object) -> Source:
 
 
 def _with_files(text: str, paths: list[str]) -> Source:
+    check_path_text(text)
     if len(text) > LONGEST_SOURCE:
         raise InvalidParameter(f"A source has at most {LONGEST_SOURCE} letters.", "Give a shorter path or description.")
     return Source(text, tuple(sorted(map(_fingerprint, _statuses(paths).values())))[:MOST_FINGERPRINTS])
@@ -299,6 +301,11 @@ def check_pays_for(name: str, own: Source, source: Source) -> None:
             f"Open an account with source={source.text!r}."
             if source.text
             else "Put the tables into one folder or one database, and open an account with that as its source.",
+        )
+    if own.is_verifiable and own.text == source.text and not covers(own, source):
+        raise SourceMismatch(
+            f"What is to be read lists files that do not lie at '{own.text}', for which account '{name}' pays. Nothing was computed or spent.",
+            "Write a table whose files lie below it; or let an account pay that is for a folder with all of them.",
         )
     if own.is_verifiable and not covers(own, source):
         raise SourceMismatch(

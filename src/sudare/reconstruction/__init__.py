@@ -2,8 +2,8 @@
 
 from sudare.reconstruction.category_frequencies import CategoricalReconstruction
 from sudare.reconstruction.cross_tables import CrossTable
-from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.joint_distribution import JointDistribution, JointReconstruction
+from sudare.reconstruction.number_reconstruction import Reconstruction
 from sudare.reconstruction.reconstructed_distribution import Distribution
 
 __all__ = [

@@ -43,7 +43,7 @@ class Seen:
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
+class WeightedDistribution:
     """One distribution of an average: its weight, the states' probabilities, and S with S·Sᵀ their covariance."""
 
     weight: float
@@ -89,7 +89,7 @@ class Band:
 
 
 def mixture_quantiles(
-    members: Sequence[Member],
+    members: Sequence[WeightedDistribution],
     bins: Floats,
     records: int,
     probabilities: tuple[float, float],

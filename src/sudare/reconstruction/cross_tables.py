@@ -26,11 +26,11 @@ from sudare.reconstruction.category_frequencies import (
     proportions,
 )
 from sudare.reconstruction.channels import Channel, ListedPairs, ProductChannel, outer_product
-from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.iterative_bayes import FOLDS, random_parts, stopped_by_validation, uniform_start
 from sudare.reconstruction.joint_distribution import METHODS as NUMBER_METHODS
-from sudare.reconstruction.joint_distribution import MOST_STEPS, Held, JointReconstruction, own_margin
+from sudare.reconstruction.joint_distribution import MOST_STEPS, HeldOutEstimates, JointReconstruction, bayes_margin
 from sudare.reconstruction.maximum_likelihood import maximum_likelihood, stacked_weights
+from sudare.reconstruction.number_reconstruction import Reconstruction
 from sudare.reconstruction.pair_proportions import (
     ScoredAnswers,
     independence,
@@ -58,14 +58,14 @@ _SMALLEST: Final = 1e-300
 
 
 @dataclass(frozen=True)
-class Interval:
+class ColumnBin:
     """A bin from `low` to below `high`; the last bin of a column has its upper edge too."""
 
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"{self.low:.10g} to {self.high:.10g}"
+        return f"{self.low:.10g} – {self.high:.10g}"
 
 
 @dataclass(eq=False, repr=False)
@@ -138,7 +138,7 @@ class CrossTable(BaseEstimator):
             product = outer_product([own_shares(*one) for one in zip(pair, (y, z), strict=True)])
             parts = random_parts(counts, FOLDS, np.random.default_rng(self.random_state))
             stopped = stopped_by_validation(channel, product, parts, _LISTED_STEPS)
-            table = self._averaged(Held(channel, parts, stopped.left_out), product, stopped.probabilities)
+            table = self._averaged(HeldOutEstimates(channel, parts, stopped.left_out), product, stopped.probabilities)
         else:
             table, _ = proportions(
                 self.method,
@@ -154,7 +154,9 @@ class CrossTable(BaseEstimator):
         found = joint.distribution_
         if self.method == "auto":
             product = outer_product(joint.margins_)
-            found = replace(found, probabilities=self._averaged(joint.held_, product, found.probabilities))
+            found = replace(
+                found, probabilities=self._averaged(joint.held_out_estimates_, product, found.probabilities)
+            )
         return found.histogram(edges), [
             scored_numbers(one, found.marginal(place), joint.edges_[place], edges[place], checked_values(one, values))
             for place, (one, values) in enumerate(zip(pair, (y, z), strict=True))
@@ -171,7 +173,7 @@ class CrossTable(BaseEstimator):
         table = mixed_table(number, category, values, answers, self.random_state)
         shares = table.shares
         if self.method == "auto":
-            shares = self._averaged(table.held, outer_product([table.margin, table.own]), shares)
+            shares = self._averaged(table.held_out, outer_product([table.margin, table.own]), shares)
         layout = Layout.of([table.states], number.bounds)
         carried = layout.carrying(table.states) @ shares
         binned = layout.binning(bins) @ carried
@@ -182,10 +184,10 @@ class CrossTable(BaseEstimator):
         ]
         return (binned.T, scored[::-1]) if turned else (binned, scored)
 
-    def _averaged(self, held: Held, product: Floats, joint: Floats) -> Floats:
+    def _averaged(self, held_out: HeldOutEstimates, product: Floats, joint: Floats) -> Floats:
         """The product of the margins and the joint estimate, by the likelihood of held-out records."""
-        independent = np.repeat(product[np.newaxis], len(held.parts), axis=0)
-        weights = stacked_weights(held.channel, [independent, held.left_out], held.parts)
+        independent = np.repeat(product[np.newaxis], len(held_out.parts), axis=0)
+        weights = stacked_weights(held_out.channel, [independent, held_out.left_out], held_out.parts)
         self.dependence_ = float(weights[1])
         return np.asarray(weights[0] * product + weights[1] * joint)
 
@@ -204,7 +206,7 @@ class CrossTable(BaseEstimator):
     def to_dict(self) -> dict[str, Any]:
         """Plain values; an interval is a list of its two ends."""
         rows, columns = (
-            [[value.low, value.high] if isinstance(value, Interval) else value for value in values]
+            [[value.low, value.high] if isinstance(value, ColumnBin) else value for value in values]
             for values in self.values_
         )
         return {
@@ -230,16 +232,16 @@ def bins_of(perturbation: Perturbation, edges: Edges) -> Floats | None:
     return np.linspace(*perturbation.bounds, BINS + 1) if edges is None else checked_edges(edges, "edges")
 
 
-def labels_of(perturbation: Perturbation, edges: Floats | None) -> tuple[Level | Interval, ...]:
+def labels_of(perturbation: Perturbation, edges: Floats | None) -> tuple[Level | ColumnBin, ...]:
     """What rows or columns of the table stand for."""
     if edges is not None:
-        return tuple(Interval(low, high) for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+        return tuple(ColumnBin(low, high) for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
     return perturbation.values if isinstance(perturbation, CategoryPerturbation) else ()
 
 
-def value_text(value: Level | Interval) -> str:
+def value_text(value: Level | ColumnBin) -> str:
     """A category or an interval, as it is shown."""
-    return str(value) if isinstance(value, Interval) else level_text(value)
+    return str(value) if isinstance(value, ColumnBin) else level_text(value)
 
 
 def check_lengths(first: NDArray[Any], second: NDArray[Any]) -> None:
@@ -259,7 +261,7 @@ class MixedTable:
     shares: Floats
     margin: Floats
     own: Floats
-    held: Held
+    held_out: HeldOutEstimates
     edges_y: Floats
     places: NDArray[np.intp]
 
@@ -281,8 +283,10 @@ def mixed_table(number: NumberPerturbation, category: CategoryPerturbation, y: A
     parts = random_parts(counts, FOLDS, np.random.default_rng(seed))
     most_steps = MOST_STEPS if isinstance(channel, ProductChannel) else _LISTED_STEPS
     stopped = stopped_by_validation(channel, outer_product([uniform_start(states), own]), parts, most_steps)
-    margin = own_margin(states, np.bincount(places, minlength=len(edges) - 1).astype(np.float64), seed)
-    return MixedTable(states, stopped.probabilities, margin, own, Held(channel, parts, stopped.left_out), edges, places)
+    margin = bayes_margin(states, np.bincount(places, minlength=len(edges) - 1).astype(np.float64), seed)
+    return MixedTable(
+        states, stopped.probabilities, margin, own, HeldOutEstimates(channel, parts, stopped.left_out), edges, places
+    )
 
 
 def own_bins(perturbation: Perturbation, edges: Floats | None, y: Any, seed: int) -> Floats:

@@ -19,7 +19,7 @@ from scipy.special import softmax
 from sudare.array_types import Floats
 from sudare.reconstruction.binning import Counts, States, logarithmic_states
 from sudare.reconstruction.laplace_approximation import averaged, most_likely
-from sudare.reconstruction.model_average import Family, evidence_of, shares_of, smooth_family, wide_mixtures
+from sudare.reconstruction.model_average import FitFamily, evidence_of, shares_of, smooth_family, wide_mixtures
 from sudare.reconstruction.pooled_releases import NumberLaw
 
 TEMPERATURE: Final = 4.0
@@ -50,10 +50,10 @@ class Candidate:
     states: States
     probabilities: Floats
     predicted: Floats
-    families: Sequence[Family] = ()
+    families: Sequence[FitFamily] = ()
 
 
-def family_candidate(name: str, families: Sequence[Family], counts: Counts, parts: Sequence[Floats]) -> Candidate:
+def family_candidate(name: str, families: Sequence[FitFamily], counts: Counts, parts: Sequence[Floats]) -> Candidate:
     """The average of families over the same states by evidence, refitted without each part from where it was."""
     states = families[0].best.states
     without = [Counts(counts.edges, counts.counts - part) for part in parts]
@@ -63,13 +63,13 @@ def family_candidate(name: str, families: Sequence[Family], counts: Counts, part
     return Candidate(name, states, averaged_families(families), predicted, families)
 
 
-def averaged_families(families: Sequence[Family]) -> Floats:
+def averaged_families(families: Sequence[FitFamily]) -> Floats:
     """Probabilities of the states: families by tempered evidence, fits within each by evidence."""
     each = [averaged(family.fits, family.log_weights) for family in families]
     return np.asarray(shares_of(families) @ np.array(each))
 
 
-def refitted(family: Family, counts: Counts) -> Family:
+def refitted(family: FitFamily, counts: Counts) -> FitFamily:
     """The fits that count, fitted to other counts of the same records' bins."""
     kept = [
         fit for fit, weight in zip(family.fits, softmax(family.log_weights), strict=True) if weight >= _LEAST_REFITTED

@@ -177,7 +177,7 @@ class _Problem:
         """Each column on its own."""
         axes = range(len(self.states))
         own = [self.counts.sum(axis=tuple(axis for axis in axes if axis != column)) for column in axes]
-        return [own_margin(states, counts, seed) for states, counts in zip(self.states, own, strict=True)]
+        return [bayes_margin(states, counts, seed) for states, counts in zip(self.states, own, strict=True)]
 
     @property
     def has_atoms(self) -> bool:
@@ -186,7 +186,7 @@ class _Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class HeldOutEstimates:
     """Parts of the records (counts of combined answers), and the estimates that were made without each."""
 
     channel: Channel
@@ -222,10 +222,10 @@ class JointReconstruction(BaseEstimator):
     Attributes
     ----------
     distribution_ : a `JointDistribution`; where mixtures took part it also tells clusters apart (`predict`).
-    technique_ : what the Iterative Bayesian Technique gives alone, if it took part; else None.
+    bayes_distribution_ : what the Iterative Bayesian Technique gives alone, if it took part; else None.
     margins_ : each column on its own, by that technique; over the same cells and atoms as `distribution_`.
     edges_ : for each column the edges of bins in which its perturbed values were counted.
-    held_ : the same average as `distribution_`, without each part of the records.
+    held_out_estimates_ : the same average as `distribution_`, without each part of the records.
     """
 
     perturbations: Sequence[NumberPerturbation]
@@ -262,9 +262,12 @@ class JointReconstruction(BaseEstimator):
             layouts, probabilities, records, by_name, clusters_of(fits, problem, self.perturbations, records)
         )
         left_out = np.tensordot(weights, np.array([candidate.left_out for candidate in candidates]), 1)
-        self.held_, self.edges_ = Held(problem.channel, problem.parts, left_out), problem.edges
+        self.held_out_estimates_, self.edges_ = (
+            HeldOutEstimates(problem.channel, problem.parts, left_out),
+            problem.edges,
+        )
         self.margins_ = problem.margins(self.random_state)
-        self.technique_ = (
+        self.bayes_distribution_ = (
             None
             if self.method == "mixture"
             else JointDistribution(layouts, candidates[0].probabilities, records, {"bayes": 1.0}, None)
@@ -296,7 +299,7 @@ class JointReconstruction(BaseEstimator):
     def _problem(self, values: Sequence[Floats]) -> _Problem:
         states, places, every_edges = [], [], []
         for number, (perturbation, column) in enumerate(zip(self.perturbations, values, strict=True)):
-            cells = cells_of(perturbation, len(values))
+            cells = joint_cell_count(perturbation, len(values))
             edges = bin_edges(perturbation, cells)
             atoms = self._atoms(number, column)
             states.append(continuous_states(perturbation, edges, cells, atoms))
@@ -351,7 +354,7 @@ def _check_lengths(values: Sequence[Floats]) -> None:
         raise DataError("The columns have different lengths.", "Give columns of the same rows, in the same order.")
 
 
-def cells_of(perturbation: NumberPerturbation, columns: int) -> int:
+def joint_cell_count(perturbation: NumberPerturbation, columns: int) -> int:
     """How finely a column is cut if it is reconstructed with others: more finely where the noise is narrow."""
     fewest, most = _CELLS[columns]
     low, high = perturbation.bounds
@@ -359,7 +362,7 @@ def cells_of(perturbation: NumberPerturbation, columns: int) -> int:
     return min(perturbation.steps, max(fewest, min(most, wanted)))
 
 
-def own_margin(states: States, counts: Floats, seed: int) -> Floats:
+def bayes_margin(states: States, counts: Floats, seed: int) -> Floats:
     """The Iterative Bayesian Technique for one column, from counts of its perturbed values."""
     parts = random_parts(counts, FOLDS, np.random.default_rng(seed))
     channel = ProductChannel([states.channel])

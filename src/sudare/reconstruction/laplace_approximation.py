@@ -27,7 +27,7 @@ _LEAST_PROBABILITY: Final = 1e-300
 _LEAST_DAMPING, _FIRST_DAMPING, _MOST_DAMPING = 1e-9, 1e-3, 1e6
 
 
-class Model(Protocol):
+class StateModel(Protocol):
     """A distribution over states that depends on parameters with the prior N(0, I)."""
 
     @property
@@ -38,11 +38,11 @@ class Model(Protocol):
         """Probabilities of the states, and their derivatives: one column a parameter."""
 
 
-ModelT = TypeVar("ModelT", bound=Model)
+ModelT = TypeVar("ModelT", bound=StateModel)
 
 
 @dataclass(frozen=True, eq=False)
-class Fit(Generic[ModelT]):
+class PosteriorMode(Generic[ModelT]):
     """A mode: its parameters, the states' probabilities, and the precision (negative Hessian) of the log-posterior there."""
 
     model: ModelT
@@ -76,7 +76,7 @@ class _Point:
     height: float
 
 
-def most_likely(model: ModelT, states: States, counts: Counts, start: Floats) -> Fit[ModelT]:
+def most_likely(model: ModelT, states: States, counts: Counts, start: Floats) -> PosteriorMode[ModelT]:
     """The mode that is reached from `start`."""
     point = _at(model, states, counts, start)
     gradient, precision = _curvature(point, states, counts)
@@ -98,15 +98,15 @@ def most_likely(model: ModelT, states: States, counts: Counts, start: Floats) ->
             break
     root, _ = cho_factor(precision, lower=True)
     evidence = point.height - float(np.log(root.diagonal()).sum())
-    return Fit(model, states, point.parameters, point.probabilities, precision, point.height, evidence)
+    return PosteriorMode(model, states, point.parameters, point.probabilities, precision, point.height, evidence)
 
 
-def averaged(fits: Sequence[Fit[Any]], log_weights: Floats) -> Floats:
+def averaged(fits: Sequence[PosteriorMode[Any]], log_weights: Floats) -> Floats:
     """The mean of the fits' probabilities, weighted."""
     return np.asarray(softmax(log_weights) @ np.array([fit.probabilities for fit in fits]))
 
 
-def _at(model: Model, states: States, counts: Counts, parameters: Floats) -> _Point:
+def _at(model: StateModel, states: States, counts: Counts, parameters: Floats) -> _Point:
     probabilities, slopes = model.probabilities(parameters)
     expected = np.maximum(states.channel @ probabilities, _LEAST_PROBABILITY)
     height = float(counts.counts @ np.log(expected)) - float(parameters @ parameters) / 2

@@ -13,8 +13,8 @@ from scipy.special import expit, logsumexp, softmax
 
 from sudare.array_types import Floats
 from sudare.reconstruction.binning import Counts, States, whole_states
-from sudare.reconstruction.confidence_bands import Member, Seen
-from sudare.reconstruction.laplace_approximation import Fit, averaged
+from sudare.reconstruction.confidence_bands import Seen, WeightedDistribution
+from sudare.reconstruction.laplace_approximation import PosteriorMode, averaged
 from sudare.reconstruction.normal_mixture import (
     MOST_COMPONENTS,
     TYPICAL_SCALES,
@@ -45,14 +45,14 @@ NOISE_IN_RESOLUTION: Final = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
+class FitFamily:
     """Fits of one kind to the same states, with the logarithms of their weights among each other.
 
     `share` is the family's part of the average where that is already decided; the others divide the rest by evidence.
     """
 
     name: str
-    fits: Sequence[Fit[Any]]
+    fits: Sequence[PosteriorMode[Any]]
     log_weights: Floats
     choices: int
     share: float | None = None
@@ -68,20 +68,20 @@ class Family:
         return isinstance(self.best.model, LogDensity)
 
     @property
-    def best(self) -> Fit[Any]:
+    def best(self) -> PosteriorMode[Any]:
         """The fit for which the data speak most."""
         return self.fits[int(self.log_weights.argmax())]
 
 
 def smooth_family(
     states: States, counts: Counts, lengths: Sequence[float] = LENGTHS, amplitudes: Sequence[float] = AMPLITUDES
-) -> Family:
+) -> FitFamily:
     """Smooth log-densities of all these lengths and amplitudes."""
     fits = smooth_fits(states, counts, lengths, amplitudes)
-    return Family("smooth", fits, np.array([fit.log_evidence for fit in fits]), len(fits))
+    return FitFamily("smooth", fits, np.array([fit.log_evidence for fit in fits]), len(fits))
 
 
-def whole_family(perturbation: NumberLaw, counts: Counts, continuous: Family) -> Family:
+def whole_family(perturbation: NumberLaw, counts: Counts, continuous: FitFamily) -> FitFamily:
     """Densities that are constant around each whole number, for a column that may consist of whole numbers.
 
     Its share follows from the evidence that values are whole numbers against that of a continuous column. The answer is spread
@@ -93,7 +93,9 @@ def whole_family(perturbation: NumberLaw, counts: Counts, continuous: Family) ->
     return replace(spread, name=WHOLE_NUMBERS, share=float(expit(log_odds)))
 
 
-def mixture_families(states: States, counts: Counts, smooth: Family, components: int | None = None) -> list[Family]:
+def mixture_families(
+    states: States, counts: Counts, smooth: FitFamily, components: int | None = None
+) -> list[FitFamily]:
     """Mixtures with narrow and with wide components; they start from the smooth average and from its sharpest good member."""
     shapes = shapes_of(smooth)
     families = []
@@ -101,28 +103,28 @@ def mixture_families(states: States, counts: Counts, smooth: Family, components:
         fits = mixture_fits(states, counts, typical_scale, shapes, components or MOST_COMPONENTS)
         if components is not None:
             fits = [fit for fit in fits if fit.model.components == components]
-        families.append(Family("mixture", fits, evidences(fits), 1 if components else MOST_COMPONENTS))
+        families.append(FitFamily("mixture", fits, evidences(fits), 1 if components else MOST_COMPONENTS))
     return families
 
 
-def wide_mixtures(states: States, counts: Counts, smooth: Family) -> Family:
+def wide_mixtures(states: States, counts: Counts, smooth: FitFamily) -> FitFamily:
     """Mixtures of a few wide components."""
     fits = mixture_fits(states, counts, TYPICAL_SCALES[-1], shapes_of(smooth), _FEW_COMPONENTS)
-    return Family("mixture", fits, evidences(fits), _FEW_COMPONENTS)
+    return FitFamily("mixture", fits, evidences(fits), _FEW_COMPONENTS)
 
 
-def shapes_of(smooth: Family) -> list[Floats]:
+def shapes_of(smooth: FitFamily) -> list[Floats]:
     """Returns the starting distributions of mixtures: the smooth average, and its sharpest good member."""
     sharp = (fit for fit in smooth.fits if fit.model.amplitude >= _SHARP_AMPLITUDE)
     return [averaged(smooth.fits, smooth.log_weights), max(sharp, key=lambda fit: fit.log_evidence).probabilities]
 
 
-def evidence_of(fit: Fit[Any]) -> float:
+def evidence_of(fit: PosteriorMode[Any]) -> float:
     """The logarithm of the evidence of a fit of either kind."""
     return log_evidence(fit) if isinstance(fit.model, NormalMixture) else fit.log_evidence
 
 
-def evidences(fits: Sequence[Fit[Any]]) -> Floats:
+def evidences(fits: Sequence[PosteriorMode[Any]]) -> Floats:
     """Logarithms of the fits' evidence."""
     return np.array([evidence_of(fit) for fit in fits])
 
@@ -137,7 +139,7 @@ class Iterated:
 
 
 def combined(
-    families: Sequence[Family],
+    families: Sequence[FitFamily],
     counts: Counts,
     perturbation: NumberLaw,
     shares: Floats | None = None,
@@ -149,7 +151,7 @@ def combined(
     every_states = [family.best.states for family in families] + ([iterated.states] if iterated else [])
     layout = Layout.of(every_states, perturbation.bounds)
     probabilities = np.zeros(layout.size)
-    members: list[Member] = []
+    members: list[WeightedDistribution] = []
     by_name: dict[str, float] = {}
     if iterated is not None:
         probabilities += iterated.share * (layout.carrying(iterated.states) @ iterated.probabilities)
@@ -164,7 +166,7 @@ def combined(
             carried = carrying @ fit.probabilities
             probabilities += share * weight * carried
             if band_share * weight >= _LEAST_WEIGHT:
-                members.append(Member(float(band_share * weight), carried, carrying @ fit.spread()))
+                members.append(WeightedDistribution(float(band_share * weight), carried, carrying @ fit.spread()))
     return Distribution(
         layout,
         probabilities,
@@ -179,7 +181,7 @@ def combined(
     )
 
 
-def why_without_band(families: Sequence[Family], perturbation: NumberLaw) -> str:
+def why_without_band(families: Sequence[FitFamily], perturbation: NumberLaw) -> str:
     """Why there is no band; nothing where there is one."""
     if isinstance(perturbation, PooledPerturbations):
         return "several releases were taken together, and nobody can tell which of their rows belong to one record."
@@ -188,7 +190,7 @@ def why_without_band(families: Sequence[Family], perturbation: NumberLaw) -> str
     return ""
 
 
-def shares_of(families: Sequence[Family]) -> Floats:
+def shares_of(families: Sequence[FitFamily]) -> Floats:
     """Parts of the average: those that are decided, and the rest by tempered evidence."""
     decided = np.array([family.share or 0.0 for family in families])
     undecided = np.array([family.share is None for family in families])
@@ -198,13 +200,13 @@ def shares_of(families: Sequence[Family]) -> Floats:
     return np.where(undecided, (1 - decided.sum()) * weights / weights.sum(), decided)
 
 
-def band_shares(families: Sequence[Family], shares: Floats) -> Floats:
+def band_shares(families: Sequence[FitFamily], shares: Floats) -> Floats:
     """Shares in a band: half of it belongs to smooth densities, which claim less than mixtures do."""
     smooth = np.array([family.is_smooth for family in families]) * shares
     return (shares + smooth / smooth.sum()) / 2 if smooth.any() else shares
 
 
-def resolution_of(families: Sequence[Family], perturbation: NumberLaw) -> float:
+def resolution_of(families: Sequence[FitFamily], perturbation: NumberLaw) -> float:
     """How far from where it seems to be a part of a rough column may lie; zero if the data show how rough it is, or that it is smooth.
 
     It is a part of the noise's own width.
@@ -212,12 +214,12 @@ def resolution_of(families: Sequence[Family], perturbation: NumberLaw) -> float:
     return NOISE_IN_RESOLUTION * perturbation.noise_scale if any(map(is_rough, families)) else 0.0
 
 
-def has_whole_numbers(families: Sequence[Family]) -> bool:
+def has_whole_numbers(families: Sequence[FitFamily]) -> bool:
     """Whether points of the average are whole numbers, of which noise hides which it was, and not atoms."""
     return any(family.name == WHOLE_NUMBERS or not family.best.states.spread for family in families)
 
 
-def is_rough(family: Family) -> bool:
+def is_rough(family: FitFamily) -> bool:
     """Whether a column is rough without limit: long curves are refuted and the shortest do as well as any."""
     if not family.is_smooth or family.name != "smooth":
         return False
@@ -226,7 +228,7 @@ def is_rough(family: Family) -> bool:
     return bool(weights.max() - long >= _REFUTED and weights.max() - shortest <= _AS_GOOD)
 
 
-def clusters_of(families: Sequence[Family], counts: Counts, perturbation: NumberLaw) -> Clusters | None:
+def clusters_of(families: Sequence[FitFamily], counts: Counts, perturbation: NumberLaw) -> Clusters | None:
     """Components of the mixture that Schwarz's criterion prefers, and whose perturbed values are whose."""
     mixtures = [
         fit
@@ -236,7 +238,7 @@ def clusters_of(families: Sequence[Family], counts: Counts, perturbation: Number
     ]
     if not mixtures:
         return None
-    fit: Fit[NormalMixture] = min(mixtures, key=lambda fit: bayesian_information(fit, counts.records))
+    fit: PosteriorMode[NormalMixture] = min(mixtures, key=lambda fit: bayesian_information(fit, counts.records))
     weights, means, scales = fit.model.unpacked(fit.parameters)
     cells = fit.states.cells
     masses, _, _ = cell_masses(fit.states.unit_edges, means, scales)

@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 
 from sudare.array_types import Floats
 from sudare.reconstruction.binning import Counts, States
-from sudare.reconstruction.laplace_approximation import Fit, most_likely
+from sudare.reconstruction.laplace_approximation import PosteriorMode, most_likely
 
 MOST_COMPONENTS: Final = 7
 TYPICAL_SCALES: Final = (0.06, 0.12)
@@ -126,10 +126,10 @@ def mixture_fits(
     typical_scale: float,
     shapes: Sequence[Floats],
     most_components: int = MOST_COMPONENTS,
-) -> list[Fit[NormalMixture]]:
+) -> list[PosteriorMode[NormalMixture]]:
     """Modes for 1 … K components. They start from the quantiles of given distributions and from splits of the last ones."""
-    fits: list[Fit[NormalMixture]] = []
-    best: Fit[NormalMixture] | None = None
+    fits: list[PosteriorMode[NormalMixture]] = []
+    best: PosteriorMode[NormalMixture] | None = None
     for count in range(1, most_components + 1):
         modes = mixture_modes(states, counts, count, typical_scale, shapes, best)
         best = modes[0]
@@ -143,15 +143,15 @@ def mixture_modes(
     components: int,
     typical_scale: float,
     shapes: Sequence[Floats],
-    smaller: Fit[NormalMixture] | None = None,
-) -> list[Fit[NormalMixture]]:
+    smaller: PosteriorMode[NormalMixture] | None = None,
+) -> list[PosteriorMode[NormalMixture]]:
     """Different modes for one number of components, the highest first."""
     model = NormalMixture(states, components, typical_scale)
     starts = [start_at_quantiles(model, shape) for shape in (shapes if components > 1 else shapes[:1])]
     if smaller is not None:
         starts += splits(model, smaller)
     found = sorted((most_likely(model, states, counts, start) for start in starts), key=lambda fit: -fit.log_posterior)
-    kept: list[Fit[NormalMixture]] = []
+    kept: list[PosteriorMode[NormalMixture]] = []
     for fit in found:
         if len(kept) < _MODES_KEPT and all(fit.log_posterior < other.log_posterior - _SAME_MODE for other in kept):
             kept.append(fit)
@@ -173,7 +173,7 @@ def start_at_quantiles(model: NormalMixture, shape: Floats) -> Floats:
     return model.packed(np.concatenate((weights * shape[:cells].sum(), shape[cells:])), means, np.sqrt(spread + 1e-4))
 
 
-def splits(model: NormalMixture, smaller: Fit[NormalMixture]) -> list[Floats]:
+def splits(model: NormalMixture, smaller: PosteriorMode[NormalMixture]) -> list[Floats]:
     """Starts with one component of a smaller mixture split in two; those that are heavy and wide come first."""
     weights, means, scales = smaller.model.unpacked(smaller.parameters)
     count = smaller.model.components
@@ -189,7 +189,7 @@ def splits(model: NormalMixture, smaller: Fit[NormalMixture]) -> list[Floats]:
     return starts
 
 
-def log_evidence(fit: Fit[NormalMixture]) -> float:
+def log_evidence(fit: PosteriorMode[NormalMixture]) -> float:
     """Laplace's, plus half the logarithm of how many modes differ by the components' names only.
 
     With K components far apart there are K! such modes; components that overlap share one. Laplace's volume counts overlapping ones
@@ -198,13 +198,13 @@ def log_evidence(fit: Fit[NormalMixture]) -> float:
     return fit.log_evidence + 0.5 * log_namings(fit)
 
 
-def bayesian_information(fit: Fit[NormalMixture], records: int) -> float:
+def bayesian_information(fit: PosteriorMode[NormalMixture], records: int) -> float:
     """Schwarz's criterion, the less the better: it prefers few components that can be told apart."""
     # Weights sum to one, so that one parameter is not free.
     return -2 * fit.log_likelihood + (fit.model.size - 1) * math.log(records)
 
 
-def log_namings(fit: Fit[NormalMixture]) -> float:
+def log_namings(fit: PosteriorMode[NormalMixture]) -> float:
     """log of the number of distinct modes under renaming: Σ_k log(1 + Σ_{j<k} (1 − overlap of the modes with j and k exchanged))."""
     model, total = fit.model, 0.0
     for component in range(1, model.components):

@@ -15,7 +15,7 @@ import numpy as np
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.reconstruction.binning import Counts, continuous_states
-from sudare.reconstruction.model_average import Family, smooth_family
+from sudare.reconstruction.model_average import FitFamily, smooth_family
 from sudare.reconstruction.pooled_releases import NumberLaw
 
 # Rough and smooth curves, small and large ones: enough to tell whether an atom helps.
@@ -54,6 +54,6 @@ def detected_atoms(perturbation: NumberLaw, counts: Counts, cells: int) -> Float
     return np.empty(0)
 
 
-def _smooth(perturbation: NumberLaw, counts: Counts, cells: int, atoms: tuple[float, ...]) -> Family:
+def _smooth(perturbation: NumberLaw, counts: Counts, cells: int, atoms: tuple[float, ...]) -> FitFamily:
     states = continuous_states(perturbation, counts.edges, cells, np.array(atoms))
     return smooth_family(states, counts, _LENGTHS, _AMPLITUDES)

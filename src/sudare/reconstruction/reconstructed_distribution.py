@@ -13,7 +13,7 @@ from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.perturbation.number_channels import checked_edges, checked_numbers
 from sudare.reconstruction.binning import States
-from sudare.reconstruction.confidence_bands import Band, Member, Seen, mixture_quantiles
+from sudare.reconstruction.confidence_bands import Band, Seen, WeightedDistribution, mixture_quantiles
 from sudare.reconstruction.normal_mixture import Components
 from sudare.reconstruction.pooled_releases import NumberLaw
 from sudare.report.number_formatting import nearest, whole
@@ -136,7 +136,7 @@ class Distribution:
     probabilities: Floats
     records: int
     method_weights: Mapping[str, float]
-    members: Sequence[Member] = ()
+    members: Sequence[WeightedDistribution] = ()
     clusters: Clusters | None = None
     resolution: float = 0.0
     points_move: bool = False

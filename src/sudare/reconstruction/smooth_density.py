@@ -16,7 +16,7 @@ import numpy as np
 
 from sudare.array_types import Floats
 from sudare.reconstruction.binning import Counts, States
-from sudare.reconstruction.laplace_approximation import Fit, most_likely
+from sudare.reconstruction.laplace_approximation import PosteriorMode, most_likely
 
 LENGTHS: Final = (0.02, 0.03, 0.045, 0.07, 0.1, 0.15, 0.22, 0.33)
 """In parts of the range."""
@@ -89,7 +89,7 @@ def smooth_curves(cells: int, length: float) -> Floats:
 
 def smooth_fits(
     states: States, counts: Counts, lengths: Sequence[float], amplitudes: Sequence[float]
-) -> list[Fit[LogDensity]]:
+) -> list[PosteriorMode[LogDensity]]:
     """One fit for each length and amplitude; each starts where the one of the next smaller amplitude ended."""
     fits = []
     for length in lengths:

@@ -7,7 +7,7 @@ from sudare.lazy_exports import opened_on_use
 if TYPE_CHECKING:
     from sudare.report.budget_bar import BudgetBar
     from sudare.report.dictionary_charts import dependency_graph, shaded, stacked_shares, timeline
-    from sudare.report.html_page import FoldedPicture, Page, Part, Table, Transcript, page_html
+    from sudare.report.html_page import FoldedPicture, Page, PageTable, Part, TerminalLines, page_html
     from sudare.report.plots import Picture, Series, compared_bars, curves, paired_points, picture, rendered
     from sudare.report.privacy_card import Card, Strength, card_text, strength_of
 else:
@@ -16,7 +16,7 @@ else:
         {
             "budget_bar": "BudgetBar",
             "privacy_card": "Card Strength card_text strength_of",
-            "html_page": "FoldedPicture Page Part Table Transcript page_html",
+            "html_page": "FoldedPicture Page PageTable Part TerminalLines page_html",
             "dictionary_charts": "dependency_graph shaded stacked_shares timeline",
             "plots": "Picture Series compared_bars curves paired_points picture rendered",
         },
@@ -27,12 +27,12 @@ __all__ = [
     "Card",
     "FoldedPicture",
     "Page",
+    "PageTable",
     "Part",
     "Picture",
     "Series",
     "Strength",
-    "Table",
-    "Transcript",
+    "TerminalLines",
     "card_text",
     "compared_bars",
     "curves",

@@ -29,7 +29,7 @@ CONTENTS_ANCHOR = "contents"
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """Rows of text under a heading. A folded one shows its caption until it is opened. The texts of one that `is_told` are in the reader's language already, with names among them."""
 
     headings: Sequence[str]
@@ -40,7 +40,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Transcript:
+class TerminalLines:
     """Lines as a terminal showed them; with a caption they are folded under it."""
 
     lines: Sequence[str]
@@ -55,7 +55,7 @@ class FoldedPicture:
     picture: Picture
 
 
-Block = Picture | FoldedPicture | Card | BudgetBar | Table | Transcript
+Block = Picture | FoldedPicture | Card | BudgetBar | PageTable | TerminalLines
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,14 @@ def _page_in(page: Page, language: Language) -> Page:
             case FoldedPicture():
                 inner = replace(block.picture, alt=told(block.picture.alt), language=language)
                 return FoldedPicture(told(block.caption), inner)
-            case Table():
+            case PageTable():
                 if block.is_told:
                     return replace(block, caption=told(block.caption))
                 headings = [told(heading) for heading in block.headings]
                 rows = [sentences(row) for row in block.rows]
                 return replace(block, headings=headings, rows=rows, caption=told(block.caption))
-            case Transcript():
-                return Transcript([told(line) for line in block.lines], told(block.caption))
+            case TerminalLines():
+                return TerminalLines([told(line) for line in block.lines], told(block.caption))
         return block
 
     parts = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from rich.cells import cell_len
 
@@ -22,6 +22,9 @@ STRONG_UP_TO = 1.0
 MODERATE_UP_TO = 3.0
 WEAK_UP_TO = 10.0
 SCALE_TEXT = "ε up to 1 strong, up to 3 moderate, above 3 weak, above 10 very weak"
+
+# What numbers of a release are called on a card, where their own name is no word.
+_PART_WORDS: Final = {"base_rates": "base rates of classes", "pairs": "pairs of columns"}
 
 # Whom a promise is made to that names nobody.
 EVERYONE = "everyone"
@@ -96,7 +99,7 @@ def card_of(
     promise, receipt, parameters = manifest["guarantee"], manifest["receipt"], manifest["parameters"]
     columns = {name for name, _ in parameters["columns"]}
     numbers = "; ".join(
-        f"{whole(size)} {'number' if size == 1 else 'numbers'} ({quoted(part) if part in columns else part})"
+        f"{whole(size)} {'number' if size == 1 else 'numbers'} ({quoted(part) if part in columns else _PART_WORDS.get(part, part)})"
         for part, size in sizes.items()
     )
     return Card(
@@ -129,10 +132,15 @@ def read_besides(learner: str, parameters: Mapping[str, Any]) -> ReadBesides:
     is_number = isinstance(target, Mapping) or learner.endswith("Regressor") or parameters.get("predicts") == "number"
     return ReadBesides(
         keys=tuple(parameters.get("keys") or ()),
-        classes=() if target is None or is_number else tuple(map(str, target)),
+        classes=() if target is None or is_number else tuple(map(_class_text, target)),
         number=target is not None and is_number,
         person=None if person is None else person["column"],
     )
+
+
+def _class_text(value: object) -> str:
+    """A class as a schema writes it: booleans in small letters."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def found_keys(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -242,6 +250,8 @@ def card_rows(card: Card, language: Language = "en") -> list[tuple[str, str]]:
 def _what_leaves(card: Card, language: Language) -> str:
     """What leaves and the columns it is made of, whose names stay as they are."""
     what = translated(card.what, language)
+    for name in card.columns:
+        what = what.replace(quoted(name), quoted(name, language))
     return translator(language)("{what}, from {columns}", what=what, columns=columns_text(card, language))
 
 

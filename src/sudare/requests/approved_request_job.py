@@ -49,6 +49,7 @@ from sudare.requests.price import estimator, is_in_state, now
 from sudare.requests.request import Outcome, Request, begun, ended
 from sudare.requests.request_account import (
     RequestAccount,
+    caught_up,
     charged_amount,
     check_approved,
     has_result,
@@ -93,9 +94,7 @@ def run(settings: RequestSettings, identity: str) -> Request:
 
 
 def _run_alone(settings: RequestSettings, store: RequestStore, identity: str) -> Request:
-    with store.changing():
-        request = begun(store.request(identity))
-        store.replace(request)
+    request = _begun(settings, identity)
     account = settings.account(settings.table(request.table))
     outcome = _outcome(settings, account, request, lambda step: store.tell_progress(identity, step))
     _enter_end(account, request, outcome)
@@ -104,6 +103,16 @@ def _run_alone(settings: RequestSettings, store: RequestStore, identity: str) ->
         store.replace(request)
     if outcome.state != "failed":
         remove_folder(store.run_folder(identity))
+    return request
+
+
+def _begun(settings: RequestSettings, identity: str) -> Request:
+    """The request, kept as one that runs. What only the ledger has of decisions counts: somebody was killed before it could be kept."""
+    store = settings.store
+    with store.changing():
+        found = store.request(identity)
+        request = begun(caught_up(settings.account(settings.table(found.table)), found))
+        store.replace(request)
     return request
 
 
@@ -313,9 +322,7 @@ def start(settings: RequestSettings, identity: str) -> subprocess.Popen[bytes]:
 
     That it runs is kept first: killed on the way, it is known to be gone on with.
     """
-    store = settings.store
-    with store.changing():
-        store.replace(begun(store.request(identity)))
+    _begun(settings, identity)
     try:
         with tempfile.TemporaryFile() as asked:
             asked.write(json.dumps({"settings": settings.to_dict(), "request": identity}).encode())
@@ -337,8 +344,13 @@ def start(settings: RequestSettings, identity: str) -> subprocess.Popen[bytes]:
 def resume(settings: RequestSettings) -> dict[str, subprocess.Popen[bytes]]:
     """Start those requests again that were running in a process that is gone; their new processes by name."""
     store = settings.store
-    left = [each.identity for each in store.requests() if store.was_left(each)]
-    return {identity: start(settings, identity) for identity in left}
+    started = {}
+    for request in store.requests():
+        if store.was_left(request):
+            # Whoever looks at it sees that it was left, and is told why when it is started again.
+            with contextlib.suppress(SudareError):
+                started[request.identity] = start(settings, request.identity)
+    return started
 
 
 def main() -> None:

@@ -250,6 +250,10 @@ def _of_table(estimator: Any, rows: int) -> list[ExpectedError]:
         numbers = {name: declared.columns[name] for name in estimator.quantile_of}
         ends = mechanism.quantiles.ends(in_a_group)
         found += _quantile_errors(mechanism.quantiles, numbers, in_a_group, ends, groups)
+    if isinstance(mechanism, TableNoise) and mechanism.keys is not None:
+        # At the threshold every other value is found.
+        columns = ", ".join(estimator.keys)
+        found.append(ExpectedError(_KEYS, values={"columns": columns, "needed": f"{mechanism.keys.threshold:,}"}))
     if len(found) > 1 and groups > 1:
         shown = {"groups": f"{groups:,}", "in_a_group": f"{math.floor(in_a_group):,}"}
         found.append(ExpectedError(_GROUPS_OF_EQUAL_SIZE, values=shown))
@@ -276,6 +280,7 @@ _BY_LEARNER: Final[Mapping[str, Callable[[Any, int], list[ExpectedError]]]] = {
 _MEAN: Final = "mean of {column}"
 _UNKNOWN_VARIANCES: Final = "Variances of {column} will be unknown, but for the declared bounds: a group needs about {needed} records for one. A larger ε or fewer groups would give them."
 _GROUPS_OF_EQUAL_SIZE: Final = "All but counts is told for {groups} groups of {in_a_group} records each; in a group half as large it is off by twice as much."
+_KEYS: Final = "Values of {columns} that fewer than about {needed} records have will be among all others. How many will be found cannot be said before: errors are told as if all records had one of them."
 _NO_ENDS: Final = "Intervals of quantiles will reach from one declared bound to the other. Narrower ones need {least} records, or a larger ε, fewer columns or fewer quantiles."
 _NO_ENDS_IN_GROUPS: Final = "Intervals of quantiles will reach from one declared bound to the other. Narrower ones need {least} records in a group, or a larger ε, fewer groups, fewer columns or fewer quantiles."
 _SOME_ENDS: Final = "Of {count} ends of intervals of quantiles {drawn} will lie within the declared bounds, and the others at them. For all within them it takes {most} records, or a larger ε, fewer columns or fewer quantiles."

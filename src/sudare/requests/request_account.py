@@ -15,7 +15,7 @@ from sudare.privacy.ledger import Account, Charged
 from sudare.privacy.ledger_chain import Entry, Receipt
 from sudare.privacy.run_account import RunAccount, entries_of
 from sudare.privacy.source_identity import Source
-from sudare.requests.request import Decision, Request
+from sudare.requests.request import Decision, Request, State
 
 _WHO_CHANGED_IT: Final = "Nothing was charged. Somebody changed the folder of requests, or put another ledger there: find out who, and ask anew."
 
@@ -86,8 +86,16 @@ def check_entered(account: Account, request: Request) -> None:
     as_entered(account, request)
 
 
+def caught_up(account: Account, request: Request) -> Request:
+    """As `as_entered`, before a request is decided about or run; as it is where the ledger has another one, which is told by whoever does so."""
+    try:
+        return as_entered(account, request)
+    except RequestError:
+        return request
+
+
 def as_entered(account: Account, request: Request) -> Request:
-    """The request with the reasons and decisions that the ledger has, to be shown or decided about.
+    """The request with the reasons and decisions that the ledger has, and the state that follows from these, to be shown or decided about.
 
     Raise RequestError unless the ledger has the newest version exactly as it stands, who asked, who made each version, and each decision. Decisions that
     only the ledger has are there: somebody was killed before they could be kept, or took them out of the file.
@@ -102,7 +110,7 @@ def as_entered(account: Account, request: Request) -> Request:
     decisions = tuple(
         Decision(entry.body["version"], entry.body["event"], entry.body["who"], entry.time, entry.body["purpose"])
         for entry in entries
-        if entry.body["event"] in ("approved", "denied")
+        if entry.body["event"] in ("approved", "denied") and not _is_about_lost_version(entry.body, request)
     )
     entered = {(each.version, each.verdict, each.who) for each in decisions}
     if any((each.version, each.verdict, each.who) not in entered for each in request.decisions):
@@ -110,7 +118,50 @@ def as_entered(account: Account, request: Request) -> Request:
             f"The decisions about request {request.identity} are not those that the ledger has.", _WHO_CHANGED_IT
         )
     versions = tuple(replace(each, reason=made[each.number]["purpose"]) for each in request.versions)
-    return replace(request, versions=versions, decisions=decisions)
+    state = _entered_state(bodies, request) if request.state == "asked" else request.state
+    return replace(request, state=state, versions=versions, decisions=decisions)
+
+
+def _is_about_lost_version(body: Mapping[str, Any], request: Request) -> bool:
+    """Whether an entry is about a version of this number that was entered and not kept, and made anew."""
+    return bool(body["version"] == request.newest.number and body["digest"] != request.digest)
+
+
+def _entered_state(bodies: list[Mapping[str, Any]], request: Request) -> State:
+    """The state of a request that waits, by its entries."""
+    if any(body["event"] == "denied" for body in bodies):
+        return "denied"
+    return "approved" if len(_approving_people(bodies, request)) >= request.people else "asked"
+
+
+def _approving_people(bodies: list[Mapping[str, Any]], request: Request) -> set[str]:
+    """Who approved exactly the newest version. Where that must be several people, who asked and who made the version do not count."""
+    number = request.newest.number
+    people = {
+        body["who"]
+        for body in bodies
+        if (body["event"], body["version"], body["digest"]) == ("approved", number, request.digest)
+    }
+    if request.people > 1:
+        people -= {
+            body["who"]
+            for body in bodies
+            if body["event"] == "asked" or (body["event"], body["version"]) == ("changed", number)
+        }
+    return people
+
+
+def check_newest(account: Account, request: Request) -> None:
+    """Raise RequestError where the ledger has a later version than the one that was kept."""
+    _check_newest([entry.body for entry in _entries_of(account, request)], request)
+
+
+def _check_newest(bodies: list[Mapping[str, Any]], request: Request) -> None:
+    if any(body["event"] == "changed" and body["version"] > request.newest.number for body in bodies):
+        raise RequestError(
+            f"The ledger has a later version of request {request.identity}: it was changed, and the change was not kept, or somebody put an older file in its place.",
+            "Nothing was charged. Change it again, or ask anew.",
+        )
 
 
 def check_approved(account: Account, request: Request) -> None:
@@ -120,23 +171,10 @@ def check_approved(account: Account, request: Request) -> None:
     """
     entries = [entry.body for entry in _entries_of(account, request)]
     _check_entered(entries, request)
-    number = request.newest.number
     if any(body["event"] == "denied" for body in entries):
         raise RequestError(f"The ledger says that request {request.identity} was denied.", _WHO_CHANGED_IT)
-    if any(body["event"] == "changed" and body["version"] > number for body in entries):
-        raise RequestError(f"The ledger has a later version of request {request.identity}.", _WHO_CHANGED_IT)
-    people = {
-        body["who"]
-        for body in entries
-        if (body["event"], body["version"], body["digest"]) == ("approved", number, request.digest)
-    }
-    if request.people > 1:
-        people -= {
-            body["who"]
-            for body in entries
-            if body["event"] == "asked" or (body["event"], body["version"]) == ("changed", number)
-        }
-    if len(people) < request.people:
+    _check_newest(entries, request)
+    if len(_approving_people(entries, request)) < request.people:
         raise RequestError(
             f"The ledger does not have the approvals of request {request.identity} as it stands.", _WHO_CHANGED_IT
         )

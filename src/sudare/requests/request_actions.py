@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
+from sudare.errors import SudareError
 from sudare.privacy.ledger import Account
 from sudare.requests.price import now, version_of
 from sudare.requests.request import Request, Values, Verdict, changed, decided, new_request
-from sudare.requests.request_account import check_entered
+from sudare.requests.request_account import caught_up, check_entered, check_newest
+from sudare.requests.request_kinds import kind_in_a_sentence
 from sudare.requests.steward_settings import RequestSettings
 
 
@@ -71,20 +75,33 @@ def decide(
     with store.changing():
         found = store.request(identity)
         account = settings.account(settings.table(found.table))
-        request = decided(found, version, verdict, who, now(), reason)
+        request = decided(caught_up(account, found), version, verdict, who, now(), reason)
         if verdict == "approved":
             check_entered(account, found)
+            check_newest(account, found)
         if not dry_run:
             enter(account, request, verdict, who, reason)
             store.replace(request)
     return request
 
 
+def keep_entered_decisions(settings: RequestSettings) -> None:
+    """Keep decisions that only the ledger has: somebody was killed between the two. What cannot be compared with the ledger stays as it is."""
+    store = settings.store
+    for each in store.requests():
+        if each.state == "asked":
+            with contextlib.suppress(SudareError), store.changing():
+                found = store.request(each.identity)
+                with settings.account_to_quote(settings.table(found.table)) as account:
+                    request = caught_up(account, found)
+                if request.state != found.state:
+                    store.replace(request)
+
+
 def enter(account: Account, request: Request, event: str, who: str, reason: str) -> None:
     """Enter what happened to the newest version of a request."""
     version = request.newest
-    kind = "grouped table" if version.kind == "table" else version.kind
-    what = f"{kind} of table '{request.table}'"
+    what = f"{kind_in_a_sentence(version.kind)} of table '{request.table}'"
     account.enter_request(
         request.identity, version.number, event, who=who, what=what, purpose=reason, digest=request.digest
     )

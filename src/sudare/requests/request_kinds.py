@@ -12,7 +12,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from sudare.errors import InvalidParameter, UnknownName
+from sudare.errors import InvalidParameter, SudareError, UnknownName
 from sudare.privacy.learner_registry import learner_class
 from sudare.requests.declared_parameters import FieldType, choices_of, type_of
 from sudare.requests.parameter_help import LEFT_OUT, WORDS, FieldWords
@@ -90,6 +90,18 @@ class Kind:
                 f"A release of kind '{self.name}' predicts a number, and column {target!r} holds categories.",
                 "Name a column of numbers with --target, or choose a kind that predicts classes.",
             )
+
+    def targets(self, schema: Schema) -> list[str]:
+        """The columns that the kind can predict; none where it predicts nothing."""
+        return [name for name in schema.columns if self.is_model and self._can_predict(name, schema)]
+
+    def _can_predict(self, name: str, schema: Schema) -> bool:
+        try:
+            self.check_target(schema, name)
+            self.learner(with_target(schema, name))
+        except SudareError:
+            return False
+        return True
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -189,6 +201,27 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
     }
 )  # fmt: skip
 
+# What is asked for, within a sentence.
+_KIND_IN_A_SENTENCE: Final = {
+    "mean": "column means",
+    "histogram": "value counts",
+    "table": "grouped table",
+    "scaler": "means and deviations",
+    "logistic": "logistic regression",
+    "svc": "linear classifier",
+    "additive": "additive classifier",
+    "ridge": "ridge regression",
+    "gibbs": "Gibbs draw",
+    "network": "neural network",
+    "perturbation": "perturbed records",
+    "synthesis": "synthetic table",
+}
+
+
+def kind_in_a_sentence(name: str) -> str:
+    """What a request of this kind asks for; the name itself where there is no such kind."""
+    return _KIND_IN_A_SENTENCE.get(name, name)
+
 
 def kinds_for(schema: Schema) -> Mapping[str, Kind]:
     """The kinds of release that a schema allows: networks protect records, and no persons."""
@@ -255,7 +288,7 @@ def make(kind: str | Kind, schema: Schema, values: Mapping[str, Any], **held: An
     if chosen.name not in kinds_for(schema):
         raise InvalidParameter(
             "Networks protect records, and the schema declares persons with several rows.",
-            "Use a model that protects persons, such as `sudare fit logistic` (PrivateLogisticRegression); or give one row a person, and declare none.",
+            "Use a model that protects persons, such as `sudare fit logistic`; or give one row a person, and declare none.",
         )
     chosen.check_target(schema, given.get(TARGET))
     declared = with_target(schema, given.pop(TARGET, None))

@@ -41,6 +41,9 @@ PART_VALUES: Final[dict[str, tuple[Level, ...]]] = {
     "weekday": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
     "hour": tuple(range(24)),
 }
+_UNIT_MICROSECONDS: Final[dict[str, int]] = {"s": 1_000_000, "ms": 1000, "us": 1}
+# Some 73,000 years from 1970, in microseconds: no schema declares a moment beyond, and what is computed with one within it fits 64 bits.
+_FURTHEST: Final = 2**61
 # What is longer is no moment.
 LONGEST_MOMENT: Final = 100
 _MONDAY: Final = np.datetime64("1970-01-05", "D")
@@ -232,12 +235,30 @@ def read_moments(values: pa.ChunkedArray, facts: Date | DatePart, name: str) -> 
     if types.is_string(values.type) or types.is_large_string(values.type) or types.is_string_view(values.type):
         return moments_of_text(values, facts, name)
     if types.is_timestamp(values.type) or types.is_date(values.type):
+        values = _within_reach(values)
         if types.is_timestamp(values.type) and values.type.tz is not None:
             values = in_zone(values, facts, name)
         same_unit = attempt(lambda: values.cast(pa.timestamp("us"), safe=False))
         if same_unit is not None:
             return as_moments(same_unit), 0
     raise no_dates(name)
+
+
+def _within_reach(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The dates or timestamps, those too far away for 64 bits of microseconds (as programs write for "never") moved to the furthest that fit: they would come out as any year."""
+    kind = values.type
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return values
+    if pa.types.is_date32(kind):
+        stored, most = values.cast(pa.int32()), _FURTHEST // (_DAY * 1_000_000)
+    else:
+        stored, most = values.cast(pa.int64()), _FURTHEST // _UNIT_MICROSECONDS[getattr(kind, "unit", "ms")]
+    found = pc.min_max(stored)
+    if not found["min"].is_valid or (found["min"].as_py() >= -most and found["max"].as_py() <= most):
+        return values
+    ends = [pa.scalar(end, stored.type) for end in (-most, most)]
+    stored = pc.max_element_wise(stored, ends[0], skip_nulls=False)
+    return pc.min_element_wise(stored, ends[1], skip_nulls=False).cast(kind)
 
 
 def moments_of_text(values: pa.ChunkedArray, facts: Date | DatePart, name: str) -> tuple[Moments, int]:
@@ -256,7 +277,7 @@ def moments_of_text(values: pa.ChunkedArray, facts: Date | DatePart, name: str) 
     if facts.timezone is None and any(one is not None and one.tzinfo is not None for one in found):
         raise names_a_zone(name)
     zone = None if facts.timezone is None else zoneinfo.ZoneInfo(facts.timezone)
-    local = [one if one is None or one.tzinfo is None else one.astimezone(zone).replace(tzinfo=None) for one in found]
+    local = [one if one is None or one.tzinfo is None else _on_the_wall(one, zone) for one in found]
     moments = np.array([*local, None], dtype="datetime64[us]")
     places = distinct.indices.fill_null(len(local)).to_numpy(zero_copy_only=False)
     unreadable = np.array([*(one is None for one in local), False])
@@ -269,6 +290,12 @@ def one_moment(text: str, facts: Date | DatePart) -> datetime.datetime | None:
     if declared is None:
         return attempt(lambda: datetime.datetime.fromisoformat(bare))
     return attempt(lambda: datetime.datetime.strptime(bare, declared))  # noqa: DTZ007 - a zone is in the format, or the declared one
+
+
+def _on_the_wall(moment: datetime.datetime, zone: datetime.tzinfo | None) -> datetime.datetime:
+    """A moment by the clock on the wall of a zone; one that is there before the year 1 or after 9999 stays as it is written."""
+    local = attempt(lambda: moment.astimezone(zone))
+    return (moment if local is None else local).replace(tzinfo=None)
 
 
 def in_zone(values: pa.ChunkedArray, facts: Date | DatePart, name: str) -> pa.ChunkedArray:

@@ -34,8 +34,11 @@ SIZES: Final[Floats] = np.concatenate((-OCTAVES[::-1], OCTAVES))
 ZERO_CELL: Final = len(OCTAVES)
 # Tails whose octaves do not stand out reach so many times further than those that do.
 BEYOND_SIZES: Final = 16
-# Numbers of cells that may stand out together.
+# And tails of cells that are farther away so many times further.
+BEYOND_FAR: Final = 2
+# Numbers of cells that may stand out together, and those far beyond the sizes that stand out.
 WINDOWS: Final = tuple(2**power for power in range(6))
+FAR_WINDOWS: Final = WINDOWS[:5]
 BIN_COUNT: Final = 10
 # From the tail of equally likely numbers, which ends, to one whose variance does not exist.
 SHORTEST_TAIL: Final = -1.0
@@ -49,19 +52,20 @@ class BoundsRule:
     `shares` of ε go to the three histograms. The probability that noise alone makes any empty cell, or window of empty cells, stand out is `false_alarm`
     at most. From the quantiles outside of which `tail` noise scales of records lie, and `tail_ratio` and `tail_ratio`² times as many, bounds are
     extrapolated to where `left_out`/ε records would lie outside (Pickands 1975). Whole numbers end before one whose count is below `next_cell` noise scales.
-    A tail ends before cells that are e^`clearly_empty` times likelier to be empty than to be filled as extrapolated. What noisy counts say is clipped is taken for `caution` of its standard deviations more.
+    A tail ends before cells that are e^`clearly_empty` times likelier to be empty than to be filled as extrapolated. Cells far beyond the sizes that stand out count where those of their octave reach `seen_twice` noise scales as well. What noisy counts say is clipped is taken for `caution` of its standard deviations more.
     """
 
-    shares: tuple[float, float, float] = (0.2, 0.1, 0.7)
+    shares: tuple[float, float, float] = (0.15, 0.1, 0.75)
     middle_cells: int = 64
     steps_per_octave: int = 6
     false_alarm: float = 1e-3
     tail: float = 25.0
     left_out: float = 2.0
-    next_cell: float = 2.0
+    next_cell: float = 2.5
     tail_ratio: float = 4.0
-    caution: float = 2.0
-    clearly_empty: float = 3.0
+    caution: float = 1.5
+    clearly_empty: float = 2.0
+    seen_twice: float = 3.0
 
 
 RULE: Final = BoundsRule()
@@ -92,7 +96,8 @@ def found_number(
 ) -> FoundNumber | None:
     """Bounds and bins of a column whose counts `noisy` gives, whole ones of `whole` numbers; None where no cell stands out from the noise."""
     for_size, for_middle, for_distance = stage_epsilons(epsilon, rule)
-    sizes = standing_out(noisy(SIZES, for_size), for_size, unit_rows, rule)
+    of_sizes = noisy(SIZES, for_size)
+    sizes = standing_out(of_sizes, for_size, unit_rows, rule)
     if sizes is None:
         return None
     zoom = quartile_edges(sizes, SIZES)
@@ -100,16 +105,20 @@ def found_number(
     middle = median_edge(noisy(middle_edges, for_middle), middle_edges)
     if zoom[0] < 0 < zoom[1] and zoom[1] - zoom[0] <= 2 * OCTAVES[0]:
         middle = 0.0
-    edges = distance_edges(middle, sizes, (zoom[1] - zoom[0]) / rule.middle_cells, rule)
+    near = distance_edges(middle, sizes, (zoom[1] - zoom[0]) / rule.middle_cells, rule)
+    edges = with_far_edges(near, middle, rule)
     counts = noisy(edges, for_distance)
     if whole:
         counts, edges = cells_of_whole_numbers(counts, edges)
-    kept = standing_out(counts, for_distance, unit_rows, rule)
+    is_far = (np.append(edges, np.inf) <= near[0]) | (np.append(-np.inf, edges) >= near[-1])
+    likely = sizes_that_may_hold_rows(of_sizes, edges, for_size, unit_rows, rule)
+    kept = standing_out(np.where(is_far & ~likely, 0.0, counts), for_distance, unit_rows, rule, is_far)
     if kept is None:
         return None
     scale = noise_on_counts(for_distance, len(counts), unit_rows).noise_scale
-    high = outer_bound(counts, edges, kept, scale, unit_rows / epsilon, rule, whole)
-    low = -outer_bound(counts[::-1], -edges[::-1], kept[::-1], scale, unit_rows / epsilon, rule, whole)
+    low_end, high_end = ends_of_grid(near, edges, kept, middle)
+    high = outer_bound(counts, edges, kept, scale, unit_rows / epsilon, rule, whole, high_end)
+    low = -outer_bound(counts[::-1], -edges[::-1], kept[::-1], scale, unit_rows / epsilon, rule, whole, -low_end)
     if whole:
         low, high = whole_bounds(low, high)
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
@@ -131,15 +140,27 @@ def least_sum(width: int, windows: int, rule: BoundsRule = RULE) -> float:
     return float(np.min((surprise - width * np.log1p(-(s**2))) / s))
 
 
-def standing_out(counts: Floats, epsilon: float, unit_rows: int, rule: BoundsRule) -> Floats | None:
-    """The counts that stand out from their noise, alone or together with their neighbours, zero elsewhere; None if there is none."""
+def standing_out(
+    counts: Floats, epsilon: float, unit_rows: int, rule: BoundsRule, is_far: NDArray[np.bool_] | None = None
+) -> Floats | None:
+    """The counts that stand out from their noise, alone or together with their neighbours, zero elsewhere; None if there is none.
+
+    Of cells that are far there are many, and most are empty: they stand out by themselves or in windows of few, half of the false alarms are theirs, and half are those of the others.
+    """
     scale = noise_on_counts(epsilon, len(counts), unit_rows).noise_scale
     found = np.zeros(len(counts))
+    far = np.zeros(len(counts), np.bool_) if is_far is None else is_far
+    halves = 2 if far.any() else 1
     widths = [width for width in WINDOWS if width <= len(counts)]
     for width in widths:
         window = np.ones(width)
         sums = np.convolve(counts, window, "valid")
-        sums[sums < scale * least_sum(width, len(widths) * len(counts), rule)] = -np.inf
+        in_far = np.convolve(far, window, "valid") > 0
+        near_least, far_least = (
+            scale * least_sum(width, halves * windows * max(int(cells), 1), rule)
+            for windows, cells in ((len(widths), (~far).sum()), (len(FAR_WINDOWS), far.sum() + width))
+        )
+        sums[sums < np.where(in_far, far_least if width in FAR_WINDOWS else np.inf, near_least)] = -np.inf
         while True:
             apart = np.where(np.convolve(found, window, "valid") == 0, sums, -np.inf)
             first = int(np.argmax(apart))
@@ -184,8 +205,45 @@ def distance_edges(middle: float, sizes: Floats, width: float, rule: BoundsRule)
     return np.unique(np.concatenate((middle - distances, [middle], middle + distances)))
 
 
+def sizes_that_may_hold_rows(
+    of_sizes: Floats, edges: Floats, epsilon: float, unit_rows: int, rule: BoundsRule
+) -> NDArray[np.bool_]:
+    """Of each cell between the edges, whether the noisy count of its octave, or that with the one before or after it, is high: what is seen far away is seen twice, or noise alone would draw out one column in some thousands by any factor."""
+    scale = noise_on_counts(epsilon, len(of_sizes), unit_rows).noise_scale
+    by_twos = np.convolve(of_sizes, np.ones(2), "full")
+    highest = np.maximum(of_sizes, np.maximum(by_twos[:-1], by_twos[1:]))
+    centres = np.concatenate((edges[:1], (edges[:-1] + edges[1:]) / 2, edges[-1:]))
+    likely: NDArray[np.bool_] = highest[np.searchsorted(SIZES, centres, side="right")] >= rule.seen_twice * scale
+    return likely
+
+
+def with_far_edges(near: Floats, middle: float, rule: BoundsRule) -> Floats:
+    """The edges, and further ones at distances that go on growing by the same factor up to the largest octave: few rows may lie far beyond the sizes that stand out, and weigh more than all others."""
+    furthest = float(near[-1] - middle)
+    octaves = max(0.0, np.log2(OCTAVES[-1] / furthest))
+    growth = np.arange(1, int(octaves * rule.steps_per_octave) + 1) / rule.steps_per_octave
+    distances = furthest * 2.0**growth
+    return np.unique(np.concatenate((middle - distances, near, middle + distances)))
+
+
+def ends_of_grid(near: Floats, edges: Floats, kept: Floats, middle: float) -> tuple[float, float]:
+    """How far bounds may be extrapolated downwards and upwards: to the ends of the cells that are near, or so many times beyond those far ones that stand out."""
+    cells = np.flatnonzero(kept)
+    low, high = edges[max(cells[0] - 1, 0)], edges[min(cells[-1], len(edges) - 1)]
+    lowest = near[0] if low >= near[0] else middle - BEYOND_FAR * (middle - low)
+    highest = near[-1] if high <= near[-1] else middle + BEYOND_FAR * (high - middle)
+    return float(max(lowest, edges[0])), float(min(highest, edges[-1]))
+
+
 def outer_bound(
-    counts: Floats, edges: Floats, kept: Floats, scale: float, per_epsilon: float, rule: BoundsRule, whole: bool
+    counts: Floats,
+    edges: Floats,
+    kept: Floats,
+    scale: float,
+    per_epsilon: float,
+    rule: BoundsRule,
+    whole: bool,
+    end: float,
 ) -> float:
     """The upper bound: extrapolated, not beyond whole numbers that are seen to end, and moved to where clipping and noise together cost least."""
     last = min(int(np.flatnonzero(kept)[-1]), len(edges) - 1)
@@ -194,7 +252,7 @@ def outer_bound(
         last, ends = end_of_whole_numbers(counts, edges, last, rule.next_cell * scale)
         bound = min(bound, float(edges[last])) if ends else bound
     opposite = float(edges[max(int(np.flatnonzero(kept)[0]) - 1, 0)])
-    return cheapest_bound(counts, edges, last, min(bound, float(edges[-1])), opposite, scale, per_epsilon, rule)
+    return cheapest_bound(counts, edges, last, min(bound, end), opposite, scale, per_epsilon, rule)
 
 
 def end_of_whole_numbers(counts: Floats, edges: Floats, last: int, least: float) -> tuple[int, bool]:

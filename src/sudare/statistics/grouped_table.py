@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.array_types import Floats
-from sudare.errors import InvalidParameter
+from sudare.errors import InvalidParameter, SchemaError
 from sudare.frames.row_reader import checked_rows
 from sudare.frames.rows import Rows, Tallied
 from sudare.frames.table_sums import total_over_tables
@@ -22,7 +22,7 @@ from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.fit_plan import Plan
 from sudare.privacy.guarantee import NEIGHBOURS, Neighbours, checked_delta
 from sudare.privacy.ledger import Account
-from sudare.privacy.private_estimator import PrivateEstimator
+from sudare.privacy.private_estimator import SMALLEST_RANGE, PrivateEstimator
 from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, on_grid, unfit
 from sudare.schema import Category, Column, Date, Label, Number, Schema
 from sudare.schema.column_values import clipped_numbers
@@ -169,12 +169,7 @@ class GroupedTable(PrivateEstimator):
                 f"Column {clashing!r} is grouped by, and a column of the table is called so.", "Rename the column."
             )
         numbers = numbers_among(schema, wanted)
-        wide = next((name for name in self._summed() if _reach(numbers[name]) > LARGEST_REACH), None)
-        if wide is not None:
-            raise InvalidParameter(
-                f"The bounds of column {wide[:64]!r} are beyond 2⁵⁰⁰: no float holds its sums and variances.",
-                "Use another unit.",
-            )
+        self._check_widths(numbers)
         groups = math.prod(self._declared_groups(schema).shape)
         if groups * (1 + self._sums_in_a_cell()) > MOST_CELLS:
             raise InvalidParameter(f"The table has more than {MOST_CELLS:,} cells.", "Group by fewer columns.")
@@ -182,6 +177,17 @@ class GroupedTable(PrivateEstimator):
         return Schema(
             {**columns, **{name: number.with_plain_stand_in() for name, number in numbers.items()}}, schema.person
         )
+
+    def _check_widths(self, numbers: Mapping[str, Number]) -> None:
+        """Raise before anything is charged where no float holds the sums of a column, or half of its range."""
+        for name in self._summed():
+            if _reach(numbers[name]) > LARGEST_REACH:
+                raise InvalidParameter(
+                    f"The bounds of column {name[:64]!r} are beyond 2⁵⁰⁰: no float holds its sums and variances.",
+                    "Use another unit.",
+                )
+            if numbers[name].high - numbers[name].low < SMALLEST_RANGE:
+                raise SchemaError(f"The range of column {name[:64]!r} is below 2⁻⁹⁰⁰.", "Use another unit.")
 
     def _columns_beside(self) -> tuple[str, ...]:
         return tuple(self.keys)
@@ -203,10 +209,6 @@ class GroupedTable(PrivateEstimator):
             return
         if self.delta == 0:
             raise InvalidParameter("Groups that nobody declared need delta > 0.", "Give for example delta=1e-6.")
-        if self.quantile_of:
-            raise InvalidParameter(
-                "Quantiles are of declared groups only.", "Leave quantile_of out, or declare the groups."
-            )
         declared = next((name for name in keys if name in schema.columns), None)
         if declared is not None:
             raise InvalidParameter(f"`keys` names {declared[:64]!r}, which the schema declares.", "Put it into `by`.")
@@ -257,12 +259,12 @@ class GroupedTable(PrivateEstimator):
         epsilon, delta = self._values_epsilon(declared), checked_delta(self.delta)
         has_quantiles, has_keys = len(self.quantile_of) > 0, len(self.keys) > 0
         of_keys = decimal_down(exact(epsilon) * KEY_SHARE) if has_keys else 0.0
-        # Every number of a cell has the same share.
-        numbers = len(self.quantile_of) * len(checked_quantiles(self.quantiles))
-        of_quantiles = decimal_down(exact(epsilon) * Fraction(numbers, numbers + 1 + sums)) if has_quantiles else 0.0
-        left = decimal_down(exact(epsilon) - exact(of_keys) - exact(of_quantiles))
+        # Every number of a cell has the same share of what is left.
+        numbers, left = len(self.quantile_of) * len(checked_quantiles(self.quantiles)), exact(epsilon) - exact(of_keys)
+        of_quantiles = decimal_down(left * Fraction(numbers, numbers + 1 + sums)) if has_quantiles else 0.0
+        of_moments = decimal_down(left - exact(of_quantiles))
         moments = grouped_mechanism(
-            sums, self.neighbours, unit_rows, cells * (1 + sums), left, 0.0 if has_keys else delta
+            sums, self.neighbours, unit_rows, cells * (1 + sums), of_moments, 0.0 if has_keys else delta
         )
         if not has_quantiles and not has_keys:
             return moments
@@ -357,12 +359,16 @@ class GroupedTable(PrivateEstimator):
         return found
 
     def _rows(self, X: object) -> tuple[Rows, KeyCodes]:
-        """Codes of groups, values in [−1, 1], cells of quantiles and codes of keys, all checked; and what the last ones stand for."""
+        """Codes of groups, values in [−1, 1], cells of quantiles and codes of keys, all checked; and what the last ones stand for.
+
+        With `keys` there are values within their bounds in place of cells, whose number depends on that of the groups that are found.
+        """
         self._begin(X)
         declared, groups = self.declared_, self.groups_
         summed, wanted = self._summed(), self._numbers_wanted()
         numbers, cells_of = numbers_among(declared, wanted), self._quantile_cells()
         keys = KeyCodes(tuple(self.keys))
+        kind: type = np.float64 if keys.columns else np.int64
 
         def arrays_of(table: Any) -> Tallied:
             named = as_table(table, [*declared.columns, *keys.columns])
@@ -373,14 +379,14 @@ class GroupedTable(PrivateEstimator):
                 if name in summed:
                     values.append(centred(within, number))
                 if name in cells_of:
-                    cells[name] = cells_of[name].of(within)
+                    cells[name] = within if keys.columns else cells_of[name].of(within)
                 clipped.append(outside)
             rows = len(named)
             group = np.ravel_multi_index(tuple(places), groups.shape) if places and rows else np.zeros(rows, np.int64)
             arrays = (
                 group,
                 np.stack(values, axis=1) if values else np.empty((rows, 0)),
-                np.stack([cells[name] for name in cells_of], axis=1) if cells else np.empty((rows, 0), dtype=np.int64),
+                np.stack([cells[name] for name in cells_of], axis=1) if cells else np.empty((rows, 0), dtype=kind),
                 keys.of(named),
             )
             return Tallied(arrays, np.array(clipped, dtype=np.int64))
@@ -409,12 +415,12 @@ class GroupedTable(PrivateEstimator):
         """Counts of all groups, and below them sums and sums of squares as whole numbers of steps; counts of the cells of quantiles, by column."""
         groups = math.prod(self.groups_.shape)
         declared = math.prod(self._declared_groups(self.declared_).shape)
-        summed, sizes = self._summed(), [cells.count for cells in self._quantile_cells().values()]
+        summed, cells_of = self._summed(), list(self._quantile_cells().values())
+        sizes = [cells.count for cells in cells_of]
         squared = [summed.index(name) for name in self.variance_of]
         places = None if self.keys_ is None else self.keys_.places(codes_of_keys)
-        found = rows.total(
-            functools.partial(group_sums_of_codes, groups, declared, len(summed), squared, sizes, places)
-        )
+        sums_of = functools.partial(group_sums_of_codes, groups, declared, len(summed), squared, sizes, places)
+        found = rows.total(sums_of if places is None else functools.partial(_in_cells, sums_of, cells_of))
         exact_sums = found[: groups * (1 + self._sums_in_a_cell())].reshape(-1, groups)
         exact_sums[1:] *= STEP
         parts = np.split(found[exact_sums.size :].astype(np.int64), np.cumsum([groups * size for size in sizes])[:-1])
@@ -541,6 +547,21 @@ class GroupedTable(PrivateEstimator):
             content.tensors["sums"].reshape(sums, -1) if sums else np.empty((0, groups)),
             cells,
         )
+
+
+def _in_cells(
+    function: Callable[..., Floats],
+    cells_of: Sequence[Cells],
+    codes: NDArray[np.int64],
+    values: Floats,
+    within: Floats,
+    keys: NDArray[np.int64],
+) -> Floats:
+    """What the function gives with the cells of values within their bounds in place of these."""
+    cells = np.empty(within.shape, dtype=np.int64)
+    for place, column in enumerate(cells_of):
+        cells[:, place] = column.of(within[:, place])
+    return function(codes, values, cells, keys)
 
 
 def as_feature(column: Column) -> Column:

@@ -123,6 +123,10 @@ def middles_of_bins(names: Iterable[str]) -> str:
     return f"Quantiles of {columns} are the middles of declared bins, wherever in a bin they lie."
 
 
+# Said beside quantiles of columns without declared bins: proofs/quantiles.md has how often their intervals hold beside gaps.
+BESIDE_GAPS: Final = "Where no values lie beside a quantile (groups of values far apart, rounded numbers), it and its interval may lie in that gap: such an interval holds less often."
+
+
 def _distance(within: Floats, shares: Floats, level: float) -> float:
     """What a number exceeds with probability 1 − level that is uniform up to one of `within`, which have these shares."""
 

@@ -35,12 +35,15 @@ class KeyCodes:
     def __init__(self, columns: tuple[str, ...]) -> None:
         self.columns = columns
         self.found: dict[Any, int] = {}
+        self._kinds: dict[str, str] = {}
 
     def of(self, table: Any) -> Integers:
-        """The code of each row of a table. Raise WrongType where a column holds neither text nor whole numbers nor booleans."""
+        """The code of each row of a table. Raise WrongType where a column holds neither text nor whole numbers nor booleans, or other ones than in an earlier table."""
         if not self.columns:
             return np.zeros(len(table), dtype=np.int64)
         encoded = [_encoded(table.column(name), name) for name in self.columns]
+        for name in self.columns:
+            self._check_kind(name, holds(table.column(name).type))
         if not len(table):
             return np.empty(0, dtype=np.int64)
         self.found.setdefault(None, 0)
@@ -57,6 +60,14 @@ class KeyCodes:
                 "Name columns with fewer values.",
             )
         return codes[of_rows.reshape(-1)]
+
+    def _check_kind(self, name: str, kind: str) -> None:
+        """Raise WrongType where a column held values of another kind before: to Python True is 1, and the first of them would name the group of both."""
+        if kind != "nothing" and self._kinds.setdefault(name, kind) != kind:
+            raise WrongType(
+                f"Column {name!r} is grouped by, and holds {self._kinds[name]} in one part of the source and {kind} in another.",
+                "Give it one type throughout.",
+            )
 
     def counts(self, parts: Iterable[Integers]) -> Integers:
         """How many rows of all parts have each code that was given; exact."""

@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from sudare.errors import InvalidParameter
 
@@ -48,8 +48,10 @@ class Parcel:
 
 
 @dataclass(frozen=True)
-class State:
+class DisseminationState:
     """One member's place in the sum. `total` is set when it has heard from everyone."""
+
+    PACKED_NAME: ClassVar = "State"
 
     members: int
     position: int
@@ -75,15 +77,17 @@ def rounds_of(members: int) -> tuple[Round, ...]:
     return tuple(rounds)
 
 
-def begun(members: int, position: int, value: Value) -> tuple[State, Parcel | None]:
+def begun(members: int, position: int, value: Value) -> tuple[DisseminationState, Parcel | None]:
     """The state before the first round, and what to send in it; nothing where one member sums alone."""
     if not 0 <= position < members:
         raise InvalidParameter(f"There is no position {position} among {members} members.", "Count from zero.")
-    state = _finished_if_last(State(members, position, 0, value))
+    state = _finished_if_last(DisseminationState(members, position, 0, value))
     return state, _outgoing(state)
 
 
-def step(state: State, incoming: Parcel, add: Add = operator.add) -> tuple[State, Parcel | None]:
+def step(
+    state: DisseminationState, incoming: Parcel, add: Add = operator.add
+) -> tuple[DisseminationState, Parcel | None]:
     """The state after one more round and what to send in the next; nothing after the last."""
     round_ = rounds_of(state.members)[state.round]
     _check_expected(state, round_, incoming)
@@ -91,7 +95,7 @@ def step(state: State, incoming: Parcel, add: Add = operator.add) -> tuple[State
     if round_.extends_partial:
         partial = add(state.window, incoming.partial) if round_.sends_partial else state.window
     window = add(state.window, incoming.window) if round_.sends_window else None
-    after = _finished_if_last(State(state.members, state.position, state.round + 1, window, partial))
+    after = _finished_if_last(DisseminationState(state.members, state.position, state.round + 1, window, partial))
     return after, _outgoing(after)
 
 
@@ -103,15 +107,15 @@ def covered(incoming: Parcel, members: int) -> tuple[range, range]:
     return range(incoming.sender, incoming.sender + window), range(incoming.sender, incoming.sender + partial)
 
 
-def _finished_if_last(state: State) -> State:
+def _finished_if_last(state: DisseminationState) -> DisseminationState:
     if state.round < len(rounds_of(state.members)):
         return state
     # A power of two has no partial sum: its last window is over everyone.
     total = state.window if state.partial is None else state.partial
-    return State(state.members, state.position, state.round, None, None, total)
+    return DisseminationState(state.members, state.position, state.round, None, None, total)
 
 
-def _outgoing(state: State) -> Parcel | None:
+def _outgoing(state: DisseminationState) -> Parcel | None:
     if state.total is not None:
         return None
     round_ = rounds_of(state.members)[state.round]
@@ -124,7 +128,7 @@ def _outgoing(state: State) -> Parcel | None:
     )
 
 
-def _check_expected(state: State, round_: Round, incoming: Parcel) -> None:
+def _check_expected(state: DisseminationState, round_: Round, incoming: Parcel) -> None:
     sender = (state.position + round_.distance) % state.members
     is_expected = (
         incoming.sender == sender

@@ -37,7 +37,7 @@ def vector_of_numbers(values: ArrayLike) -> Floats:
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedVector:
     """Words of one vector, and how many of its values were outside the declared range: for the owner only."""
 
     words: Words
@@ -135,7 +135,7 @@ class FixedPoint:
                 f"Use a precision {2 ** math.ceil(math.log2(members * self.most_steps / most))} times as coarse, or narrower ranges.",
             )
 
-    def encode(self, values: ArrayLike) -> Encoded:
+    def encode(self, values: ArrayLike) -> EncodedVector:
         """Words of the values. NaN is refused here, before the protocol starts; everything else has a nearest step."""
         vector = vector_of_numbers(values)
         self._check_shape(vector)
@@ -161,8 +161,8 @@ class FixedPoint:
             steps += _ROUNDING
             words = steps.view(np.uint64)
             words -= _ROUNDING_BITS
-            return Encoded(words, saturated)
-        return Encoded(np.rint(steps, out=steps).astype(np.int64).view(np.uint64), saturated)
+            return EncodedVector(words, saturated)
+        return EncodedVector(np.rint(steps, out=steps).astype(np.int64).view(np.uint64), saturated)
 
     def decode(self, words: Words) -> Floats:
         """The numbers that words stand for, as signed multiples of the step."""

@@ -52,7 +52,7 @@ class PartyState:
 _STATE_CLASSES: Final = (
     *MESSAGE_CLASSES,
     *(PartyState, MemberState, ServerlessState, CollectorState, InputRecord, HeldShares, HeardTotals),
-    *(dissemination.State, dissemination.Parcel),
+    *(dissemination.DisseminationState, dissemination.Parcel),
 )
 
 

@@ -27,13 +27,13 @@ class ServerlessState:
 
     record: InputRecord
     length: int
-    place: dissemination.State
+    place: dissemination.DisseminationState
     waiting: Mapping[int, Parcel] = field(default_factory=dict)
     heard_totals: HeardTotals = field(default_factory=HeardTotals)
     total: Words | None = None
     stopped: str | None = None
 
-    def placed(self, place: dissemination.State, waiting: Mapping[int, Parcel]) -> ServerlessState:
+    def placed(self, place: dissemination.DisseminationState, waiting: Mapping[int, Parcel]) -> ServerlessState:
         """In another place of the dissemination."""
         return self._with("place", place)._with("waiting", waiting)
 

@@ -31,7 +31,7 @@ from sudare.synthesis.column_pairs import Pair, distance_to_model
 from sudare.synthesis.consistent_counts import averaged, noise_variance
 from sudare.synthesis.marginals import MOST_CELLS, MOST_COLUMNS, whole_counts
 from sudare.synthesis.staged_budget import StagedNoise, mean_size, standard_deviation
-from sudare.synthesis.table_cells import LARGEST_CELL, CodedRows, Layout, combination_counts
+from sudare.synthesis.table_cells import LARGEST_CELL, CodedRows, Layout, are_cells, combination_counts
 from sudare.synthesis.tree_distribution import NoisyTable, TreeDistribution
 
 # The budget is spent in so many equal parts: a release says exactly how many of them a table had.
@@ -268,9 +268,7 @@ class AdaptiveEngine:
             sum(units for _, units in counted) <= self._pair_units
             and (self.declared is None or [pair for pair, _ in counted] == list(self.declared))
             and len(tensors["counts"]) == expected
-            and all(
-                bool(np.all(np.abs(tensors[name]) <= LARGEST_CELL)) for name in ("counts", *{"errors"} & {*tensors})
-            )
+            and all(are_cells(tensors[name]) for name in ("counts", *{"errors"} & {*tensors}))
             and self._tree(counted).cells <= (MOST_CELLS if self.declared is not None else self._most_tree_cells)
         )
 

@@ -42,7 +42,7 @@ from sudare.synthesis.consistent_counts import (
 )
 from sudare.synthesis.row_sampling import drawn_cells, drawn_rows
 from sudare.synthesis.staged_budget import StagedNoise, mean_size, standard_deviation
-from sudare.synthesis.table_cells import LARGEST_CELL, CodedRows, Codes, Layout, combination_counts
+from sudare.synthesis.table_cells import LARGEST_CELL, CodedRows, Codes, Layout, are_cells, combination_counts
 
 STAGES: Final = 3
 MOST_COLUMNS: Final = 100
@@ -203,7 +203,7 @@ class MarginalEngine:
             list(pairs.all) == listed
             and (self.declared is None or pairs == Pairs.in_order(self.declared, columns))
             and len(counts) == expected
-            and bool(np.all(np.abs(counts) <= LARGEST_CELL))
+            and are_cells(counts)
         )
 
     def model(self, tensors: Tensors) -> MarginalModel:

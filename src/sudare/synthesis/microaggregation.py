@@ -27,7 +27,7 @@ from sudare.reconstruction.maximum_likelihood import projected_on_simplex
 from sudare.synthesis.marginals import MOST_CELLS, whole_counts
 from sudare.synthesis.row_sampling import drawn_cells
 from sudare.synthesis.staged_budget import StagedNoise
-from sudare.synthesis.table_cells import LARGEST_CELL, SCALED_STEP, CodedRows, Layout, combination_counts, row_blocks
+from sudare.synthesis.table_cells import SCALED_STEP, CodedRows, Layout, are_cells, combination_counts, row_blocks
 
 STAGES: Final = 2
 MOST_GROUPS: Final = 1000
@@ -101,7 +101,7 @@ class MicroaggregationEngine:
             and tensors["classes"].dtype == np.int64
             and tensors["cells"].shape == (sum(self._widths),)
             and tensors["classes"].shape == (self.layout.classes,)
-            and bool(np.all(np.abs(tensors["classes"]) <= LARGEST_CELL))
+            and are_cells(tensors["classes"])
             and bool(np.all(np.abs(tensors["cells"]) <= _LARGEST_SUM))
         )
 

@@ -32,6 +32,11 @@ LARGEST_CELL: Final = 2**45
 BLOCK_ROWS: Final = 2**18
 
 
+def are_cells(counts: NDArray[np.int64]) -> bool:
+    """Whether noisy counts are none beyond the largest: the smallest whole number of 64 bits has no magnitude in them."""
+    return bool(np.all((counts >= -LARGEST_CELL) & (counts <= LARGEST_CELL)))
+
+
 @dataclass(frozen=True)
 class Layout:
     """What is public about a table of cells: features with their numbers of cells, and the label with its classes.

@@ -17,9 +17,9 @@ from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.agreement.signed_statements import SignatureStatus, signature_status
 from sudare.consortium.certificate_expiry import WARNING_DAYS, expiry_lines, kit_days_left
-from sudare.consortium.node_control_files import present_members, states_of
+from sudare.consortium.node_control_files import agreement_of_running_node, present_members, states_of
 from sudare.consortium.sum_terms import budget_lines, schedule_lines, sums_lines
-from sudare.consortium.task_review import budget_left, decide_task, task_values
+from sudare.consortium.task_review import budget_left, decide_task, start_problems, task_values
 from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, ModelsTask, Task
 from sudare.errors import NotApproved, SudareError
 from sudare.web.page_part import PagePart, Waiting
@@ -27,6 +27,7 @@ from sudare.web.rendering import NavigationItem
 from sudare.web.signed_in_request import Visit, page
 
 _REFRESH_SECONDS = 10
+_UNDER_WAY = ("preparing", "running", "writing results")
 Presence = Literal["present", "absent", "unknown"]
 
 
@@ -88,16 +89,17 @@ def consortium(visit: Visit) -> Response:
         agreement=agreement,
         is_in_force=status.is_in_force,
         members=member_views(own, agreement, status),
-        is_node_running=present_members(own) is not None,
+        is_node_running=agreement_of_running_node(own) is not None,
         sums=sums_lines(agreement, agreement.tasks),
         schedules=[*schedule_lines(agreement), *budget_lines(agreement)],
+        problems=start_problems(own) if visit.is_steward else (),
         tasks=tasks,
         budget=budget_left(own),
         days=days,
         ends_soon=days is not None and days < WARNING_DAYS,
         expiry=expiry_lines(kit, "client"),
     )
-    if any(task.node in ("running", "preparing", "writing results") for task in tasks):
+    if any(task.node in _UNDER_WAY for task in tasks):
         response.headers["Refresh"] = str(_REFRESH_SECONDS)
     return response
 
@@ -152,17 +154,19 @@ def _presence(name: str, own: str, present: Sequence[str] | None) -> Presence:
 
 def task_views(own: Member, agreement: Agreement) -> list[TaskView]:
     """The tasks, by name."""
-    at_node = states_of(own)
-    return [_task_view(own, agreement, task, at_node.get(task.name, {})) for task in agreement.tasks]
+    at_node, is_there = states_of(own), present_members(own) is not None
+    return [_task_view(own, agreement, task, at_node.get(task.name, {}), is_there) for task in agreement.tasks]
 
 
-def _task_view(own: Member, agreement: Agreement, task: Task, told: dict[str, Any]) -> TaskView:
+def _task_view(own: Member, agreement: Agreement, task: Task, told: dict[str, Any], is_node_there: bool) -> TaskView:
+    state = str(told.get("state", ""))
     return TaskView(
         name=task.name,
         values=task_values(own, agreement, task.name),
         reveals=revealed(task),
-        node=str(told.get("state", "")),
-        round=told.get("round"),
+        # A node that was killed has said nothing of its end.
+        node="interrupted" if state in _UNDER_WAY and not is_node_there else state,
+        round=told.get("round") if is_node_there else None,
         error=str(told.get("error") or ""),
         lies=tuple(_lies(own, agreement, task)),
     )

@@ -9,9 +9,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sudare.web.settings import PageSettings, is_loopback
+from sudare.web.settings import PageSettings, is_everywhere, is_loopback
 from sudare.web.signed_in_request import refusal
 
 CONTENT_POLICY: Final = (
@@ -35,7 +36,7 @@ LONGEST_ADDRESS: Final = 4096
 def allowed_hosts(settings: PageSettings) -> frozenset[str]:
     """The Host headers that a request for this page can have."""
     names = {settings.host if ":" not in settings.host else f"[{settings.host}]"}
-    if is_loopback(settings.host):
+    if is_loopback(settings.host) or is_everywhere(settings.host):
         names |= {"127.0.0.1", "localhost", "[::1]"}
     hosts = {f"{name}:{settings.port}" for name in names}
     if settings.port == (443 if settings.certificate else 80):
@@ -72,7 +73,16 @@ class Protection:
         hosts = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             await refusal(Request(scope), 421)(scope, receive, send_protected)
+        elif {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+            # A proxy may take the other one for the length of the body: what follows would be somebody else's request to it.
+            await _closing(refusal(Request(scope), 400))(scope, receive, send_protected)
         elif len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_ADDRESS:
             await refusal(Request(scope), 400)(scope, receive, send_protected)
         else:
             await self._app(scope, receive, send_protected)
+
+
+def _closing(response: Response) -> Response:
+    """The answer, after which the connection ends."""
+    response.headers["connection"] = "close"
+    return response

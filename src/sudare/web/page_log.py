@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import re
 import threading
+from collections.abc import Mapping
 from typing import Final, TextIO
 
 from sudare.consortium.event_log import FIELDS as NODE_FIELDS
@@ -37,6 +38,7 @@ EVENTS: Final[frozenset[str]] = frozenset(
         "job-failed",
         "task-approved",
         "task-denied",
+        "not-written",
     }
 )
 FIELDS: Final[Fields] = {
@@ -48,17 +50,37 @@ FIELDS: Final[Fields] = {
 
 
 class PageLog:
-    """Writes events of a page to a stream, one line each; to None it writes nothing."""
+    """Writes events of a page to a stream, one line each; to None it writes nothing.
+
+    A disk that is full stops nobody: lines that could not be written are counted, and the count is written once there is room.
+    """
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
+        self._lost = 0
         self._lock = threading.Lock()
 
     def write(self, event: str, **fields: str | int | float) -> None:
         """One line. The text of an error is never logged, only the name of its class."""
-        line = line_of("page", event, fields, datetime.datetime.now(datetime.UTC), EVENTS, FIELDS)
+        line = _line(event, fields)
         if self._stream is None:
             return
         with self._lock:
-            self._stream.write(line)
-            self._stream.flush()
+            if self._lost and self._is_written(
+                self._stream, _line("not-written", {"kind": "log", "count": self._lost})
+            ):
+                self._lost = 0
+            self._lost += not self._is_written(self._stream, line)
+
+    @staticmethod
+    def _is_written(stream: TextIO, line: str) -> bool:
+        try:
+            stream.write(line)
+            stream.flush()
+        except OSError:
+            return False
+        return True
+
+
+def _line(event: str, fields: Mapping[str, str | int | float]) -> str:
+    return line_of("page", event, fields, datetime.datetime.now(datetime.UTC), EVENTS, FIELDS)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from sudare.dossier.number_table import NumberTable, measured_rows, number_table
 from sudare.dossier.released_numbers import ReleasedNumbers, numbers_or_none
 from sudare.errors import InvalidParameter, ReleaseMalformed, ReleaseUntrusted, SudareError
+from sudare.files import is_in_utf8
 from sudare.languages import Language
 from sudare.privacy import Release
 from sudare.privacy.release import audited, read
@@ -92,6 +94,11 @@ class ListedFile:
     size: int
     view: ReleaseView | None
     problem: SudareError | None
+
+    @property
+    def has_page(self) -> bool:
+        """Whether an address can name it: only a name in UTF-8 stands in one."""
+        return is_in_utf8(self.name)
 
 
 @dataclass(frozen=True)
@@ -181,19 +188,34 @@ def _is_release(entry: os.DirEntry[str]) -> bool:
 @lru_cache(maxsize=2 * MOST_FILES)
 def _listed(path: Path, modified: int, size: int, inode: int, trusted: TrustedKeys) -> ListedFile:
     """What is in a file, kept while it stays as it is."""
+    view: ReleaseView | None = None
+    problem: SudareError | None = None
     try:
-        view, problem = view_of(read(path), trusted), None
+        if not is_in_utf8(path.name):
+            raise ReleaseMalformed("The name of this file is not written in UTF-8.", "Rename it.")
+        with _told_as_unshowable():
+            view = view_of(read(path), trusted)
     except SudareError as error:
-        view, problem = None, error
-    except Exception:  # noqa: BLE001 - one file of whoever sent it must not keep the others from being shown
-        view, problem = None, ReleaseMalformed("This release cannot be shown here.", ReleaseMalformed.help)
+        problem = error
     return ListedFile(path.name, path, modified / 1e9, size, view, problem)
+
+
+@contextlib.contextmanager
+def _told_as_unshowable() -> Iterator[None]:
+    """What nobody planned for in a file of whoever sent it is told of that file: it must not keep others from being shown."""
+    try:
+        yield
+    except SudareError:
+        raise
+    except Exception:  # noqa: BLE001 - the text may hold what is in the file
+        raise ReleaseMalformed("This release cannot be shown here.", ReleaseMalformed.help) from None
 
 
 def received_view(content: bytes, trusted: TrustedKeys) -> tuple[ReleaseView, Release]:
     """What there is to see of a file that somebody sent. Raise SudareError where it is damaged, or its signature is wrong."""
     file = parsed(content)
-    return view_of(file, trusted), audited(file)
+    with _told_as_unshowable():
+        return view_of(file, trusted), audited(file)
 
 
 def view_of(file: Parsed, trusted: TrustedKeys) -> ReleaseView:

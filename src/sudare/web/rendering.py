@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -78,7 +79,8 @@ def rendered(request: Request, template: str, session: Session | None, status: i
     )
     if session is None or not may(session.role, "steward"):
         for folder in _table_folders(request):
-            text = text.replace(f"{escape(folder)}{os.sep}", "")
+            # Not where a value begins: the page's own addresses may begin like a folder.
+            text = re.sub(f'(?<!="){re.escape(escape(folder) + os.sep)}', "", text)
     return HTMLResponse(text, status_code=status)
 
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from sudare.requests.declared_parameters import FieldType
 from sudare.requests.request import Values
-from sudare.requests.request_kinds import Field, Kind, epsilon_fields, kind_named
+from sudare.requests.request_kinds import TARGET, Field, Kind, epsilon_fields, kind_named
 from sudare.schema import Number, Schema
 from sudare.web.signed_in_request import Form
 
@@ -43,7 +43,7 @@ class FormField:
 def form_fields(kind: str, schema: Schema, given: Values) -> list[FormField]:
     """The fields of a kind: those that most need first."""
     chosen = kind_named(kind)
-    found = [_form_field(field, schema, given.get(field.name, ()), epsilon_fields(chosen)) for field in chosen.fields]
+    found = [_form_field(field, chosen, schema, given.get(field.name, ())) for field in chosen.fields]
     return sorted(found, key=lambda field: _FIRST.index(field.name) if field.is_first else len(_FIRST))
 
 
@@ -54,12 +54,13 @@ def values_in(form: Form, kind: Kind) -> dict[str, list[str]]:
     return {name: [text for text in texts if text] for name, texts in found.items() if any(texts)}
 
 
-def _form_field(field: Field, schema: Schema, given: Sequence[str], epsilons: Sequence[str]) -> FormField:
-    choices = _choices(field, schema)
+def _form_field(field: Field, kind: Kind, schema: Schema, given: Sequence[str]) -> FormField:
+    epsilons = epsilon_fields(kind)
+    choices = kind.targets(schema) if field.name == TARGET else _choices(field, schema)
     control: Control = "text"
     if field.type is FieldType.COLUMNS and field.columns in ("number", "category"):
         control = "columns"
-    elif choices:
+    elif choices or field.name == TARGET:
         control = "choice"
     elif field.type in (FieldType.NUMBER, FieldType.WHOLE):
         control = "number"
@@ -73,7 +74,7 @@ def _form_field(field: Field, schema: Schema, given: Sequence[str], epsilons: Se
         # How much may be revealed is chosen by somebody, and has no default.
         default="" if field.name in epsilons else _default(field),
         is_first=field.name in _FIRST,
-        is_required=field.default is inspect.Parameter.empty or (field.name,) == tuple(epsilons),
+        is_required=field.default is inspect.Parameter.empty or (field.name,) == epsilons,
     )
 
 

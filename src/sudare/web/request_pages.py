@@ -25,9 +25,9 @@ from sudare.requests.expected_error import ExpectedError, two_digits
 from sudare.requests.one_click_changes import suggested_changes
 from sudare.requests.price import Price, price_now
 from sudare.requests.request import Request, Values, approval_fault
-from sudare.requests.request_account import as_entered
-from sudare.requests.request_actions import ask, change, decide
-from sudare.requests.request_kinds import KINDS, Kind, kind_named, kinds_for
+from sudare.requests.request_account import as_entered, check_newest
+from sudare.requests.request_actions import ask, change, decide, keep_entered_decisions
+from sudare.requests.request_kinds import KINDS, Kind, kind_in_a_sentence, kind_named, kinds_for
 from sudare.requests.steward_settings import RequestSettings
 from sudare.web.download_responses import download as saved_as
 from sudare.web.page_part import PagePart, Waiting
@@ -42,7 +42,7 @@ _JOBS = "requests"
 
 
 @dataclass(frozen=True)
-class ErrorBar:
+class ExpectedErrorBar:
     """An expected error as a bar: `share` is its length in per cent of what the whole bar stands for; None where there is nothing to compare with."""
 
     error: ExpectedError
@@ -57,7 +57,7 @@ class ErrorBar:
     def whole_text(self) -> str:
         """What the whole bar stands for."""
         whole = self.error.whole
-        return "" if whole is None else f"{whole:,.6g}" if whole < 1e5 else f"{whole:,.0f}"
+        return "" if whole is None else f"{whole:,.6g}" if whole < 100 else f"{whole:,.0f}"
 
     @property
     def size_text(self) -> str:
@@ -66,7 +66,7 @@ class ErrorBar:
 
 
 @dataclass(frozen=True)
-class Leaving:
+class BudgetShares:
     """What a request would take of its account, in per cent of the budget: spent before, and by this."""
 
     budget: Amount
@@ -79,7 +79,7 @@ def requests(visit: Visit) -> Response:
     """All requests."""
     settings = request_settings(visit.services.settings)
     found, unreadable = settings.store.readable_and_damaged()
-    shown = [(each, Guarantee.from_dict(each.newest.guarantee), _is_left(visit, settings, each)) for each in found]
+    shown = [(each, Guarantee.from_dict(each.newest.guarantee), _is_abandoned(visit, settings, each)) for each in found]
     return visit.render("requests.html", requests=shown, unreadable=unreadable, kinds=KINDS)
 
 
@@ -163,19 +163,19 @@ def _form(
 
 def _priced(request: Request | None, price: Price | None) -> dict[str, Any]:
     if request is None or price is None:
-        return {"price": None, "bars": [], "leaving": None}
-    return {"price": price, "bars": _bars(request), "leaving": _leaving(price)}
+        return {"price": None, "bars": [], "budget_shares": None}
+    return {"price": price, "bars": _bars(request), "budget_shares": _budget_shares(price)}
 
 
-def _bars(request: Request) -> list[ErrorBar]:
-    return [ErrorBar(each) for each in request.newest.expected]
+def _bars(request: Request) -> list[ExpectedErrorBar]:
+    return [ExpectedErrorBar(each) for each in request.newest.expected]
 
 
-def _leaving(price: Price) -> Leaving:
+def _budget_shares(price: Price) -> BudgetShares:
     whole = price.budget.epsilon
     before, after = price.quote.left_before.epsilon, price.quote.left_after.epsilon
     spent = 100 * (1 - before / whole)
-    return Leaving(price.budget, spent, max(0.0, 100 * (before - after) / whole))
+    return BudgetShares(price.budget, spent, max(0.0, 100 * (before - after) / whole))
 
 
 @page("viewer")
@@ -187,6 +187,8 @@ def show_request(visit: Visit) -> Response:
     try:
         request = as_entered(settings.account(settings.table(request.table)), request)
         is_entered = True
+        if request.state in ("asked", "approved"):
+            check_newest(settings.account(settings.table(request.table)), request)
         price = price_now(settings, request)
     except SudareError as error:
         problem = error
@@ -198,7 +200,7 @@ def show_request(visit: Visit) -> Response:
         problem=problem,
         is_entered=is_entered,
         approvals=_approvals(visit, request) if is_entered else None,
-        is_left=_is_left(visit, settings, request),
+        is_abandoned=_is_abandoned(visit, settings, request),
         step=settings.store.progress(request.identity),
         suggested=suggested_changes(request.newest),
         may_approve=_may_approve(visit, request),
@@ -213,7 +215,7 @@ def show_request(visit: Visit) -> Response:
 
 
 @dataclass(frozen=True)
-class Approvals:
+class ApprovalCount:
     """How many people have approved the newest version, how many still must, whether so many stewards are left who may, and whether who asks is one."""
 
     there: int
@@ -222,12 +224,12 @@ class Approvals:
     asker_is_steward: bool
 
 
-def _approvals(visit: Visit, request: Request) -> Approvals:
+def _approvals(visit: Visit, request: Request) -> ApprovalCount:
     needed = max(0, request.people - len(request.approvals))
     users = visit.services.settings.users.values()
     left = [each for each in users if each.role == "steward" and approval_fault(request, each.name) is None]
     asker_is_steward = any(each.name == request.who and each.role == "steward" for each in users)
-    return Approvals(len(request.approvals), needed, not users or len(left) >= needed, asker_is_steward)
+    return ApprovalCount(len(request.approvals), needed, not users or len(left) >= needed, asker_is_steward)
 
 
 def _may_approve(visit: Visit, request: Request) -> bool:
@@ -360,7 +362,7 @@ def _start(services: Services, settings: RequestSettings, identity: str) -> None
     services.log.write("job-started", request=identity)
 
 
-def _is_left(visit: Visit, settings: RequestSettings, request: Request) -> bool:
+def _is_abandoned(visit: Visit, settings: RequestSettings, request: Request) -> bool:
     """Whether a request was begun and no process runs it any more."""
     return not _is_started(visit.services, request) and settings.store.was_left(request)
 
@@ -372,9 +374,11 @@ def _is_started(services: Services, request: Request) -> bool:
 
 
 def _resume(services: Services) -> None:
-    """Go on with what an earlier server left running."""
+    """Go on with what an earlier server left running, and keep decisions that it was killed before keeping."""
+    settings = request_settings(services.settings)
     try:
-        started = job.resume(request_settings(services.settings))
+        keep_entered_decisions(settings)
+        started = job.resume(settings)
     except SudareError as error:
         services.log.write("job-failed", error=type(error).__name__)
         return
@@ -387,7 +391,7 @@ def _waiting(visit: Visit) -> Sequence[Waiting]:
     settings = request_settings(visit.services.settings)
     return [
         Waiting(
-            f"'{each.who}' asks for a release of table '{each.table}' ({each.newest.kind})",
+            f"'{each.who}' asks for a release of table '{each.table}' ({kind_in_a_sentence(each.newest.kind)})",
             f"/requests/{each.identity}",
             each.purpose,
         )

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sudare.errors import InvalidParameter, SchemaError, SudareError, UnknownName
-from sudare.files import changed_by_one, read_text, write_atomically
+from sudare.files import changed_by_one, is_in_utf8, read_text, write_atomically
 from sudare.frames import column_types
 from sudare.frames.csv_dialects import described_table
 from sudare.frames.schema_validation import schema_report
@@ -223,7 +223,9 @@ def _files(visit: Visit) -> dict[str, Path]:
     folder = visit.services.settings.schemas
     try:
         with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if entry.name.endswith(SUFFIX) and entry.is_file())
+            # No address and no settings can name other files.
+            named = [entry for entry in entries if entry.name.endswith(SUFFIX) and is_in_utf8(entry.name)]
+            names = sorted(entry.name for entry in named if entry.is_file())
     except OSError as error:
         raise InvalidParameter(
             f"The folder of schemas cannot be read ({error.strerror}).", "Correct `schemas` in the settings."

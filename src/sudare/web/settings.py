@@ -105,6 +105,11 @@ class PageSettings:
                 "A page that other computers can reach needs users with passwords, and HTTPS.",
                 "Add [users.NAME] and, under [server], certificate and key; or listen on 127.0.0.1.",
             )
+        if is_everywhere(self.host) and self.public_address is None:
+            raise InvalidParameter(
+                "A page that listens everywhere does not know by which name browsers call it, and answers under no other.",
+                'Give that name under [server]: public_address = "https://page.example.org:8443".',
+            )
         if self.public_address is not None and not self.users:
             raise InvalidParameter(
                 "A page with a public address needs users with passwords.",
@@ -135,6 +140,14 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def is_everywhere(host: str) -> bool:
+    """Whether a server that listens there listens at all addresses of this computer: none of them is its name."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 def read_settings(path: Path, **changes: Any) -> PageSettings:
@@ -243,13 +256,26 @@ def _server(section: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _public_address(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/") or parts.query or parts.username:
+    """The address as browsers have it in their Host header: small letters, no port where it is the usual one, letters of other scripts as they are sent."""
+    try:
+        parts = urlsplit(text)
+        name = (parts.hostname or "").encode("idna").decode("ascii")
+        port = "" if parts.port in (None, 443) else f":{parts.port}"
+    except ValueError:
+        name = ""
+    if (
+        not name
+        or parts.scheme != "https"
+        or parts.path not in ("", "/")
+        or parts.query
+        or parts.fragment
+        or "@" in text
+    ):
         raise InvalidParameter(
             "[server] public_address is not an address of the form https://NAME.",
             "Use for example https://page.example.org.",
         )
-    return f"https://{parts.netloc}"
+    return f"https://{f'[{name}]' if ':' in name else name}{port}"
 
 
 def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -374,6 +374,25 @@ def test_a_run_that_was_cancelled_does_not_come_back_by_itself(tmp_path: Path) -
     assert look(member, second, again).task_runs[name].state == "waits for the steward"
 
 
+def test_a_run_that_was_cancelled_does_not_begin_by_itself_under_the_next_version(tmp_path: Path) -> None:
+    member, name = daily(tmp_path), "risk-2026-12-01"
+    save_signed(member, replace(member.agreement(), schedules=(Schedule("m", "risk", "month", "2026-12-01", 2),)))
+    node = look(member, datetime.date(2026, 12, 1))
+    ask_running_node(member, name, cancel=True)
+    look(member, datetime.date(2026, 12, 2), node)._write_states(is_running=False)
+    save_signed(member, amended(member.agreement(), member.statements(), Amendment()))
+    again = look(member, datetime.date(2026, 12, 3))
+    assert (again.agreement.version, again.task_runs) == (2, {})
+    # Others that ask for it are told that it is stopped here; started once more the node knows it from what it has written.
+    again._join(name)
+    assert (again.task_runs[name].state, again.task_runs[name].ended_by) == ("failed", "cancel")
+    again._write_states(is_running=False)
+    once_more = look(member, datetime.date(2026, 12, 4))
+    assert once_more.task_runs == {}
+    ask_running_node(member, name)
+    assert look(member, datetime.date(2026, 12, 4), once_more).task_runs[name].state == "waits for the steward"
+
+
 def test_a_clock_that_jumps_loses_no_run(tmp_path: Path) -> None:
     member, name = daily(tmp_path), "risk-2026-12-01"
     right, wrong = datetime.date(2026, 12, 1), datetime.date(2027, 12, 1)

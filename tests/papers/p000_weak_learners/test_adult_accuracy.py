@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from sudare.linear import PrivateLogisticRegression
-from sudare.papers.adult import ADULT_SCHEMA, LABEL
+from sudare.papers.adult_schema import ADULT_SCHEMA, LABEL
 from sudare.papers.p000_weak_learners import adult_accuracy
 from sudare.papers.repetitions import Measurements
 

@@ -10,9 +10,9 @@ import pytest
 
 from sudare.errors import DataUnavailable
 from sudare.papers.diffprivlib_models import VARIABLE, logistic_coefficients
-from sudare.papers.p000_weak_learners.accuracy_over_nodes import DIFFPRIVLIB, peer_lines, rows_with_peer
 from sudare.papers.p000_weak_learners.diffprivlib_results import mirror_averaged_diffprivlib, peer_text
 from sudare.papers.p000_weak_learners.learning_tasks import synthetic
+from sudare.papers.p000_weak_learners.node_accuracy_statistics import DIFFPRIVLIB, peer_lines, rows_with_peer
 from sudare.papers.repetitions import Measurements
 
 QUIET = lambda text: None  # noqa: E731

@@ -17,7 +17,7 @@ from sudare.papers.p000_weak_learners import (
     synthetic_data_results,
 )
 from sudare.papers.p000_weak_learners import learning_tasks as tasks
-from sudare.papers.p000_weak_learners.accuracy_over_nodes import deviation_of, note_nodes
+from sudare.papers.p000_weak_learners.node_accuracy_statistics import deviation_of, note_nodes
 from sudare.papers.repetitions import Measurements
 from sudare.papers.study import result_values
 

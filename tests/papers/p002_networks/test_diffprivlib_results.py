@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sudare.papers.adult import ADULT_SCHEMA, LABEL
+from sudare.papers.adult_schema import ADULT_SCHEMA, LABEL
 from sudare.papers.diffprivlib_models import NOT_RUN, VARIABLE
 from sudare.papers.p002_networks import diffprivlib_results
 from sudare.papers.p002_networks.census import Split

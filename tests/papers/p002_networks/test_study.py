@@ -13,8 +13,8 @@ from sudare.papers.p002_networks import (
     census,
     corrected_results,
     diffprivlib_results,
+    equal_epsilon_results,
     figure5,
-    record_level,
     theorem_4_audit,
 )
 from sudare.papers.study import StudyResult, StudySettings, result_values
@@ -35,8 +35,8 @@ def tiny(monkeypatch):
     tables["adult-train"].loc[0, "workclass"] = None
     monkeypatch.setattr(census, "data", tables.get)
     monkeypatch.setattr(corrected_results, "HIDDEN", (8,))
-    monkeypatch.setattr(record_level, "EXPECTED_ROWS", 400)
-    monkeypatch.setattr(record_level, "SYNTHETIC_ROWS", 1000)
+    monkeypatch.setattr(equal_epsilon_results, "EXPECTED_ROWS", 400)
+    monkeypatch.setattr(equal_epsilon_results, "SYNTHETIC_ROWS", 1000)
     return tables
 
 
@@ -141,16 +141,16 @@ def test_corrected_approaches_tell_both_guarantees(tiny):
 
 
 def test_record_level_asks_every_method_for_the_same_promise(tiny, monkeypatch):
-    monkeypatch.setattr(record_level, "MODELS", dict(list(record_level.MODELS.items())[-2:]))
+    monkeypatch.setattr(equal_epsilon_results, "MODELS", dict(list(equal_epsilon_results.MODELS.items())[-2:]))
     for name in ("GRADIENT", "PLAIN_GRADIENT"):
-        monkeypatch.setattr(record_level, name, record_level.LOGISTIC_SAME)
-    found = record_level.measured(QUIET, 2, (1.0,))
-    table = record_level.table(found, (1.0,))
-    assert [row[0] for row in table.rows] == [*record_level.MODELS, record_level.SYNTHETIC]
+        monkeypatch.setattr(equal_epsilon_results, name, equal_epsilon_results.LOGISTIC_SAME)
+    found = equal_epsilon_results.measured(QUIET, 2, (1.0,))
+    table = equal_epsilon_results.table(found, (1.0,))
+    assert [row[0] for row in table.rows] == [*equal_epsilon_results.MODELS, equal_epsilon_results.SYNTHETIC]
     assert table.rows[0][1:3] == ("–", "(1, 1e-5)")
     assert table.rows[1][1:3] == ("1", "(2, 3.719e-5)")
-    assert found.accuracy.at(record_level.SYNTHETIC, 1.0).value > 0.5
-    network = record_level.network(0.5, 3)
+    assert found.accuracy.at(equal_epsilon_results.SYNTHETIC, 1.0).value > 0.5
+    network = equal_epsilon_results.network(0.5, 3)
     assert (network.neighbours, network.delta, network.epsilon) == ("add-remove", 1e-5, 0.5)
 
 
@@ -158,13 +158,13 @@ def test_what_is_concluded_at_the_record_level_is_read_off_the_numbers():
     found = census.ScoresByMethod()
     for epsilon, network in ((0.1, 0.78), (1.0, 0.83)):
         for name, accuracy in (
-            (record_level.GRADIENT, network),
-            (record_level.PLAIN_GRADIENT, 0.7),
-            (record_level.LOGISTIC_CONVERTED, 0.8),
+            (equal_epsilon_results.GRADIENT, network),
+            (equal_epsilon_results.PLAIN_GRADIENT, 0.7),
+            (equal_epsilon_results.LOGISTIC_CONVERTED, 0.8),
         ):
             for _ in range(2):
                 found.note(name, census.Scores(accuracy, 0.5), epsilon)
-    text = record_level.differences_text(found, (0.1, 1.0))
+    text = equal_epsilon_results.differences_text(found, (0.1, 1.0))
     assert "as converted: −0.020 to +0.030 in accuracy, +0.000 to +0.000 in macro-F1" in text
     assert "scaled numbers: +0.080 to +0.130 and +0.000 to +0.000." in text
 
@@ -187,7 +187,9 @@ def audit_of(bound):
 def test_a_run_has_every_section(monkeypatch, quick):
     monkeypatch.setattr(figure5, "measured", lambda tell, repeats, setting: noted(figure_lines(setting), 2))
     monkeypatch.setattr(corrected_results, "measured", lambda tell, repeats, lines: noted(corrected_lines(lines), 2))
-    monkeypatch.setattr(record_level, "measured", lambda tell, repeats, epsilons: noted(record_lines(epsilons), 2))
+    monkeypatch.setattr(
+        equal_epsilon_results, "measured", lambda tell, repeats, epsilons: noted(record_lines(epsilons), 2)
+    )
     monkeypatch.setattr(
         diffprivlib_results,
         "measured",
@@ -224,7 +226,7 @@ def corrected_lines(lines):
 
 
 def record_lines(epsilons):
-    names = (*record_level.MODELS, record_level.SYNTHETIC)
+    names = (*equal_epsilon_results.MODELS, equal_epsilon_results.SYNTHETIC)
     return [("no privacy", None), *((name, e) for name in names for e in epsilons)]
 
 

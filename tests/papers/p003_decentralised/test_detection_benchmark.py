@@ -19,14 +19,14 @@ def test_even_the_truth_does_not_find_every_fault():
 
 
 def test_faults_keep_what_makes_them_hard():
-    """One sensor a record; values that other usual records have; only the state that the member does not know."""
+    """Values that other usual records have, of two sensors of each; only the state that the member does not know."""
     truth, generator = benchmark.plant_truth(3), np.random.default_rng(0)
     faulty = benchmark.faulty_records(truth, 1, generator)
     assert [table.shape for table in faulty.values()] == [(benchmark.TEST_ROWS, benchmark.SENSORS)] * 3
     centre = faulty["absent state"].mean(axis=0)
     np.testing.assert_allclose(centre, truth.means[np.argmin(truth.weights[1])], atol=0.2)
     usual = truth.records(np.random.default_rng(1), 4000)[1]
-    mixed = faulty["sensor of another record"]
+    mixed = faulty["two sensors of another record"]
     np.testing.assert_allclose(mixed.mean(axis=0), usual.mean(axis=0), atol=0.2)
     np.testing.assert_allclose(mixed.std(axis=0), usual.std(axis=0), rtol=0.15)
 
@@ -60,6 +60,19 @@ def test_what_was_committed_says_from_which_epsilon_on_sharing_pays():
         least = 0.0 if epsilon >= 2 else -0.04
         assert np.all(found[f"dictionary, ε = {epsilon:g}"] - own > least)
     assert np.all(found["dictionary, ε = 0.5"] < own), "docs/dictionary.md says that members are better off alone there"
+
+
+def test_what_was_committed_is_neither_chance_nor_perfect():
+    """All but one line by construction: what is absent at one member is usual where all records are in one place."""
+    (table,) = (table for table in committed_result("003")["tables"] if "hard to see" in table["title"])
+    places = {
+        (row[0], fault): cell["value"]
+        for row in table["rows"]
+        for fault, cell in zip(benchmark.FAULTS, row[1:], strict=True)
+    }
+    assert {place for place, area in places.items() if not 0.7 < area < 0.98} == {
+        ("all records in one place", "absent state")
+    }
 
 
 @pytest.mark.long

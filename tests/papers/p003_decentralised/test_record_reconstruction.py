@@ -8,7 +8,7 @@ import pytest
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.private_sum_questions import NoisyMoments
 from sudare.dictionary.private_training import PrivateTerms
-from sudare.dictionary.sum_questions import Counts
+from sudare.dictionary.sum_questions import PatternCounts
 from sudare.dictionary.training import trained
 from sudare.papers.p003_decentralised.record_reconstruction import (
     _jacobian,
@@ -54,7 +54,7 @@ def terms(**changes):
 def test_exact_sums_of_two_members_show_every_record(seed):
     curious, other = two_members(seed)
     shown = watched(trained(terms()), curious, other)
-    frame = next(each.question.frame for each in shown if isinstance(each.question, Counts))
+    frame = next(each.question.frame for each in shown if isinstance(each.question, PatternCounts))
     found = solved(exact_equations(shown)[:10], ROWS, np.random.default_rng(0), starts=20)
     assert largest_error(frame.undone(found), matrix_of(other)) < 1e-7
 

@@ -41,10 +41,10 @@ from sudare.papers.p004_reconstruction.printed_values import (
 )
 from sudare.perturbation.categorical import RetainReplace
 from sudare.perturbation.laplace import LaplacePerturbation
-from sudare.perturbation.linkage_risk import Statement
+from sudare.perturbation.linkage_risk import PerturbationPromise
 from sudare.reconstruction.channels import ProductChannel
-from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.iterative_bayes import expectation_maximisation
+from sudare.reconstruction.number_reconstruction import Reconstruction
 
 MEAN, SCALE, NOISE = 1.3, 0.7, 0.9
 COMMITTED = Path(__file__).parents[3] / "docs" / "papers" / "004.json"
@@ -101,7 +101,7 @@ def test_categories_are_kept_with_the_odds_of_the_same_epsilon():
 
 def test_the_statement_about_linking_needs_shuffled_rows():
     guarantee = LaplacePerturbation((0, 1), k=2, n_records=1000).guarantee
-    shuffled, in_order = (Statement.of(guarantee, 1000, shuffled=shuffled) for shuffled in (True, False))
+    shuffled, in_order = (PerturbationPromise.of(guarantee, 1000, shuffled=shuffled) for shuffled in (True, False))
     assert str(shuffled) != str(in_order)
     assert "1/2" in str(shuffled)
     assert "1/2" not in str(in_order)

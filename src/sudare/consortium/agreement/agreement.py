@@ -48,7 +48,7 @@ from sudare.sums.context import (
     noise_colluders,
     usual_dishonest,
 )
-from sudare.sums.minimum_members import check_exact_sums
+from sudare.sums.exact_sum_minimum import check_exact_sums
 
 FORMAT: Final = 1
 MOST_MEMBERS: Final = 10_000

@@ -10,13 +10,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import tomli_w
+
 from sudare.consortium.agreement.agreement import Agreement, Budget, MemberEntry
 from sudare.consortium.agreement.amendments import earlier_versions, path_after_adoption
 from sudare.consortium.agreement.document_fields import Field, parsed_json, parsed_toml
 from sudare.consortium.agreement.identity import Identity
-from sudare.consortium.agreement.member_settings import Member, new_member_file
+from sudare.consortium.agreement.member_settings import FORMAT, Member, new_member_file, placed
 from sudare.consortium.agreement.schedules import Schedule, schedule_from
-from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements, check_is_key_of, now
+from sudare.consortium.agreement.signed_statements import (
+    Revocation,
+    Rotation,
+    Statements,
+    check_is_key_of,
+    now,
+    signature_status,
+)
 from sudare.consortium.tasks.definitions import Task, task_from
 from sudare.errors import AgreementError, InvalidParameter, SudareError
 from sudare.files import changed_by_one, make_private_folder, read_text, replace_keeping_old, write_atomically
@@ -119,9 +128,52 @@ def joined(agreement_path: Path, joining: NewMember, passphrase: bytes) -> tuple
         return _joined(Agreement.load(agreement_path), agreement_path, joining, passphrase)
 
 
+def check_can_join(agreement: Agreement, agreement_path: Path, joining: NewMember) -> None:
+    """Raise AgreementError where joining would lose something: what the member's own file says otherwise, or a later version that is in force."""
+    _check_member_file(agreement_path, joining)
+    if agreement.version > 1 and joining.name not in agreement.member_names and is_in_force(agreement, agreement_path):
+        raise AgreementError(
+            f"All members have signed version {agreement.version} of {agreement.name}, and one more would put it out of force.",
+            "Propose its next version with `sudare consortium amend`, and join that.",
+        )
+
+
+def is_in_force(agreement: Agreement, agreement_path: Path) -> bool:
+    """Whether all members of an agreement have signed it, by the statements beside its file."""
+    return bool(agreement.members) and signature_status(agreement, Statements.load(agreement_path)).is_in_force
+
+
+def _check_member_file(agreement_path: Path, joining: NewMember) -> None:
+    """Raise AgreementError if the member's own file is there and says otherwise: it is not written again, so what is said now would be lost."""
+    if not joining.member_path.exists():
+        return
+    written = Member.load(joining.member_path)
+    text = tomli_w.dumps({"format": FORMAT, **_member_document(agreement_path, joining)})
+    wanted = Member.from_toml(text, joining.member_path.absolute().parent)
+    is_other = {
+        "name": written.name != wanted.name,
+        "agreement": os.path.realpath(written.agreement_path) != os.path.realpath(wanted.agreement_path),
+        **{f"data.{key}": _of_data(written, key) != _of_data(wanted, key) for key in joining.data},
+    }
+    differing = [field for field, is_different in is_other.items() if is_different]
+    if differing:
+        raise AgreementError(
+            f"'{joining.member_path}' is there already and says otherwise: {', '.join(differing)}.",
+            "It is not written again, and nobody has joined. Correct it there, or choose another --folder; then join.",
+        )
+
+
+def _of_data(member: Member, key: str) -> object:
+    """What a member file says of its data; a path without links and detours."""
+    value = getattr(member.data, key)
+    place = placed(value, member.folder) if key == "source" and isinstance(value, str) else value
+    return os.path.realpath(place) if isinstance(place, str) and place.startswith(os.sep) else place
+
+
 def _joined(
     agreement: Agreement, agreement_path: Path, joining: NewMember, passphrase: bytes
 ) -> tuple[Agreement, Identity]:
+    check_can_join(agreement, agreement_path, joining)
     is_new = not joining.key_path.exists()
     identity = Identity.generated() if is_new else Identity.load(joining.key_path, passphrase)
     entry = MemberEntry(joining.name, identity.public_key.hex(), joining.budget)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -24,6 +24,8 @@ HELD: Final = Limits(most_items=4096, most_bytes=2 * MOST_MESSAGE_BYTES, most_to
 _MOST_STOPS: Final = 256
 _MOST_ENVELOPE_VALUES: Final = 16
 _LARGEST_WHOLE: Final = 2**53
+# A call that is later than the clock here says by more than a hundred years is of no honest member, however wrong its clock is.
+_MOST_MILLISECONDS_AHEAD: Final = 100 * 366 * 86_400_000
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,22 @@ class Envelope:
         return found
 
 
+# Calls of a task have numbers, in the place of an iteration: a member begins it, the first time or again, with a larger number than it has heard of.
 STOP: Final = "stop"
+# In the place of an attempt: a member has stopped because another had, and is not to be taken for who stopped first.
+AFTER_ANOTHER: Final = 1
 # Somebody begins a task, and everybody can get ready at the same time: no message that belongs to a step.
 ASKED: Final = "asked"
 # What ends a task here because of others: it can go on once they do.
 _FOR_OTHERS: Final = (MembersMissing, NotConnected, TaskStopped)
 Result = TypeVar("Result")
+
+
+def stopped_by(named: str, envelope: Envelope) -> TaskStopped:
+    """The error of a task that ends with the STOP of one of these members."""
+    if envelope.attempt == AFTER_ANOTHER:
+        return TaskStopped(f"{named} stopped the task, by its word because another member had.", TaskStopped.help)
+    return TaskStopped(f"{named} stopped the task.", TaskStopped.help)
 
 
 def unexpected(error: Exception) -> ConsortiumError:
@@ -82,6 +94,11 @@ class Activity(ABC):
     @abstractmethod
     def finished(self) -> bool:
         """Whether nothing is left to do but to answer the others."""
+
+    @property
+    def stage(self) -> Hashable:
+        """How far this member is: what came too early is offered again at once where it has changed, and else at the next tick."""
+        return None
 
     @abstractmethod
     def begin(self, now: float) -> None:
@@ -130,15 +147,32 @@ class MessageDispatcher:
 
     Whatever a message is, handling it raises nothing: what cannot be used is counted in `drops`, acknowledged and forgotten. `tasks` are
     the names that messages may speak of, or None if any will do. Each sender has its own share of what is kept for later.
+
+    A STOP names the last call of the task that its sender had heard of. One from before a later call says nothing of what is begun since: its sender may go on
+    with that, or says again that it has stopped. So it does not matter in which order they come. Numbers of calls begin with the time of day, so that those of
+    a process that was started again are larger; where its clock was set back it learns of the others' numbers by their answer, and calls once more.
+    Earlier versions of sudare name no call: their STOPs always count, and so do those with a number that no clock can have given: after the largest one
+    no later call could be told from it, and nobody would go on with anybody again.
     """
 
-    def __init__(self, session: Session, tasks: Collection[str] | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        tasks: Collection[str] | None = None,
+        time_of_day: Callable[[], float] = time.time,
+    ) -> None:
         self.session = session
+        self._time_of_day = time_of_day
+        self._calls: dict[str, int] = {}
+        self._called: dict[str, tuple[str, ...]] = {}
+        self._beginning: set[str] = set()
+        self._told_of_stop: dict[str, set[tuple[str, bytes]]] = {}
         self._tasks = None if tasks is None else frozenset(tasks)
         self._activities: dict[str, Activity] = {}
         self._held: dict[str, dict[int, tuple[Delivery, Envelope]]] = {}
         self._quotas: SenderQuotas[tuple[str, int]] = SenderQuotas(HELD)
         self._held_so_far = 0
+        self._offered_at: dict[str, Hashable] = {}
         self._refused: set[str] = set()
         self._stops: dict[str, dict[str, Envelope]] = {}
         self._asked: dict[str, set[str]] = {}
@@ -164,28 +198,53 @@ class MessageDispatcher:
         self._activities[activity.task] = activity
         self._asked.pop(activity.task, None)
         self._refused.discard(activity.task)
+        self._told_of_stop.pop(activity.task, None)
+        self._beginning.discard(activity.task)
         for sender, stops in self._stops.items():
-            if activity.task in stops:
-                activity.receive(sender, stops[activity.task], now)
+            stop = stops.pop(activity.task, None)
+            if stop is not None and self._is_before_last_call(stop):
+                self.session.post(sender, self._of_last_call(activity.task, ASKED).to_bytes())
+            elif stop is not None:
+                activity.receive(sender, stop, now)
         self._post(activity)
         self._offer_held(activity.task, now)
 
     def ask(self, task: str, receivers: Iterable[str]) -> None:
         """Tell these members that this one begins a task, before it has anything to say in it."""
-        for receiver in receivers:
-            self.session.post(receiver, Envelope(task, ASKED).to_bytes())
+        self._called[task] = tuple(receivers)
+        self._beginning.add(task)
+        self._call(task, max(int(1000 * self._time_of_day()), self._calls.get(task, 0) + 1))
+
+    def _call(self, task: str, number: int) -> None:
+        """Begin a task under a call of this number."""
+        self._calls[task] = min(max(number, 1), _LARGEST_WHOLE)
+        for receiver in self._called[task]:
+            self.session.post(receiver, self._of_last_call(task, ASKED).to_bytes())
+
+    def _of_last_call(self, task: str, kind: str) -> Envelope:
+        activity = self._activities.get(task)
+        was_stopped = activity is not None and isinstance(activity.failure, TaskStopped) and task not in self._refused
+        return Envelope(task, kind, self._calls.get(task, 0), AFTER_ANOTHER if kind == STOP and was_stopped else 0)
+
+    def _is_before_last_call(self, envelope: Envelope) -> bool:
+        return 0 < envelope.iteration < self._calls.get(envelope.task, 0)
 
     def forget(self, task: str) -> None:
         """A task that was stopped or refused here is to begin again: what others say of it from now on waits for that, and is not answered with a STOP."""
         self._activities.pop(task, None)
         self._refused.discard(task)
+        self._told_of_stop.pop(task, None)
 
     def refuse(self, task: str, receivers: Iterable[str], now: float) -> None:
         """Take no part in a task. These members are told, and whoever speaks of it later; never why."""
         self._refused.add(task)
+        self._beginning.discard(task)
         for receiver in receivers:
-            self.session.post(receiver, Envelope(task, STOP).to_bytes())
+            self._tell_of_stop(receiver, task)
         self._offer_held(task, now)
+
+    def _tell_of_stop(self, receiver: str, task: str) -> None:
+        self.session.post(receiver, self._of_last_call(task, STOP).to_bytes())
 
     def receive(self, packet: Packet, now: float) -> None:
         """A packet from the transport. Nothing that others send makes this raise."""
@@ -238,10 +297,25 @@ class MessageDispatcher:
             self._drop(delivery, "unknown-task")
         elif envelope.kind in (STOP, ASKED) and envelope.body:
             self._drop(delivery, "too-large")
-        elif self._offer(delivery, envelope, now):
-            self._offer_held(envelope.task, now)
+        elif self._offer(delivery, self._with_possible_call(envelope), now):
+            task = envelope.task
+            if task in self._held and self._stage_of(task) != self._offered_at.get(task):
+                self._offer_held(task, now)
         else:
             self._hold(delivery, envelope)
+
+    def _with_possible_call(self, envelope: Envelope) -> Envelope:
+        """The envelope; without the number of a call that no clock can have given."""
+        last = 1000 * self._time_of_day() + _MOST_MILLISECONDS_AHEAD
+        is_impossible = envelope.kind in (STOP, ASKED) and envelope.iteration > last
+        return replace(envelope, iteration=0) if is_impossible else envelope
+
+    def _stage_of(self, task: str) -> Hashable:
+        """What decides whether messages that are held for a task can be of use."""
+        activity = self._activities.get(task)
+        if activity is None:
+            return task in self._refused
+        return id(activity), activity.failure is None, activity.finished, activity.stage
 
     def _drop(self, delivery: Delivery, reason: Reason) -> None:
         self.drops.count(delivery.sender, reason)
@@ -257,11 +331,21 @@ class MessageDispatcher:
             return True
 
     def _offered(self, delivery: Delivery, envelope: Envelope, now: float) -> bool:
+        if (
+            envelope.kind == STOP
+            and delivery.sender != RELAY_NAME
+            and self._is_of_another_call(delivery.sender, envelope)
+        ):
+            self.session.acknowledge(delivery)
+            return True
         if envelope.kind == ASKED and delivery.sender != RELAY_NAME and envelope.task not in self._refused:
-            self._let_resume(envelope.task)
+            self._let_resume(envelope)
+        if envelope.kind in (STOP, ASKED) and delivery.sender != RELAY_NAME:
+            self._note_call(envelope)
         activity, stops = self._activities.get(envelope.task), self._stops.setdefault(delivery.sender, {})
         if activity is not None and envelope.kind != ASKED:
             if not activity.receive(delivery.sender, envelope, now):
+                self._post(activity)
                 return False
             self._post(activity)
         elif envelope.kind == STOP:
@@ -272,8 +356,8 @@ class MessageDispatcher:
                 self.drops.count(delivery.sender, "over-quota")
         else:
             stops.pop(envelope.task, None)
-            if envelope.task in self._refused:
-                self.session.post(delivery.sender, Envelope(envelope.task, STOP).to_bytes())
+            if envelope.task in self._refused or (activity is not None and activity.failure is not None):
+                self._tell_of_stop(delivery.sender, envelope.task)
             elif envelope.kind == ASKED:
                 self._note_asked(delivery.sender, envelope.task)
             else:
@@ -281,11 +365,36 @@ class MessageDispatcher:
         self.session.acknowledge(delivery)
         return True
 
-    def _let_resume(self, task: str) -> None:
+    def _let_resume(self, call: Envelope) -> None:
         """Somebody begins a task again that stopped here because of others: what it says next is for the next life of the task."""
-        activity = self._activities.get(task)
-        if activity is not None and activity.can_resume:
-            self.forget(task)
+        activity = self._activities.get(call.task)
+        is_later = call.iteration == 0 or call.iteration > self._calls.get(call.task, 0)
+        if activity is not None and activity.can_resume and is_later:
+            self.forget(call.task)
+
+    def _is_of_another_call(self, sender: str, stop: Envelope) -> bool:
+        """Whether a STOP says nothing of the present call of a task: it is from before it, or from after one that this member had not heard of when it called itself.
+
+        Then the sender is told of the present one: it goes on with that, or says again that it has stopped.
+        """
+        task, activity = stop.task, self._activities.get(stop.task)
+        if self._is_before_last_call(stop):
+            is_running = activity is not None and activity.failure is None and not activity.finished
+            if is_running or task in self._beginning:
+                self.session.post(sender, self._of_last_call(task, ASKED).to_bytes())
+            return True
+        if task in self._called and stop.iteration > self._calls[task]:
+            self._call(task, stop.iteration + 1)
+            # Once for each time that it was asked for here.
+            del self._called[task]
+            return True
+        return False
+
+    def _note_call(self, envelope: Envelope) -> None:
+        """Keep the largest number of a call that was heard of."""
+        task, number = envelope.task, envelope.iteration
+        if number > self._calls.get(task, 0) and (task in self._calls or len(self._calls) < _MOST_STOPS):
+            self._calls[task] = number
 
     def _note_asked(self, sender: str, task: str) -> None:
         if len(self._asked) >= _MOST_STOPS and task not in self._asked:
@@ -311,6 +420,17 @@ class MessageDispatcher:
         return taken
 
     def _offer_held(self, task: str, now: float) -> None:
+        self._offer_all_held(task, now)
+        if task in self._held:
+            self._offered_at[task] = self._stage_of(task)
+        else:
+            self._offered_at.pop(task, None)
+
+    def _offer_all_held(self, task: str, now: float) -> None:
+        activity = self._activities.get(task)
+        if activity is not None and activity.can_resume:
+            self._keep_for_next_life(task)
+            return
         progress = True
         while progress:
             progress = False
@@ -320,9 +440,18 @@ class MessageDispatcher:
                     self._taken(task, number)
                     progress = True
 
+    def _keep_for_next_life(self, task: str) -> None:
+        """What came too early for a task that has stopped here because of others waits for its next life; its senders are told that it has stopped, once."""
+        told = self._told_of_stop.setdefault(task, set())
+        for delivery, _ in self._held.get(task, {}).values():
+            if (delivery.sender, delivery.incarnation) not in told:
+                told.add((delivery.sender, delivery.incarnation))
+                self._tell_of_stop(delivery.sender, task)
+
     def _post(self, activity: Activity) -> None:
         while posts := activity.posts():
-            for receiver, envelope in posts:
+            for receiver, posted in posts:
+                envelope = self._of_last_call(activity.task, STOP) if posted.kind == STOP else posted
                 try:
                     self.session.post(receiver, envelope.to_bytes())
                 except MessageMalformed as error:

@@ -8,7 +8,7 @@ transcripts as members do; once nobody has spoken of a task for a while, only in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -155,6 +155,12 @@ class RelayedSums(SumActivity):
         """Whether it rests: nothing is left to do until somebody speaks of the task again, which a relay cannot rule out."""
         return self._rests_at is not None
 
+    @property
+    def stage(self) -> Hashable:
+        """The sum and the attempt at it."""
+        collected = self._sums.get(self.iteration)
+        return self.iteration, None if collected is None else collected.number
+
     def begin(self, now: float) -> None:
         """Take up what is in the store."""
         self._heard_at = now
@@ -167,7 +173,9 @@ class RelayedSums(SumActivity):
         if envelope.kind == STOP:
             self._stopped_by.add(sender)
             return True
-        self._stopped_by.discard(sender)
+        if envelope.kind == COLLECT:
+            # What it said in a sum may be from before it stopped, and have waited here for that sum.
+            self._stopped_by.discard(sender)
         self._heard_at = now
         if self._rests_at is not None:
             self._guarded(self._wake, now)

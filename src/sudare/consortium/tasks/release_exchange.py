@@ -13,7 +13,7 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from sudare.consortium.network.message_dispatch import STOP, Activity, Envelope
+from sudare.consortium.network.message_dispatch import STOP, Activity, Envelope, stopped_by
 from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.errors import (
     MessageMalformed,
@@ -22,7 +22,6 @@ from sudare.errors import (
     ReleaseUntrusted,
     StateDamaged,
     SudareError,
-    TaskStopped,
 )
 from sudare.privacy.release import Release, audited
 from sudare.privacy.release_file import parsed, verify_signature
@@ -113,7 +112,7 @@ class ReleaseExchange(Activity):
             self.stop(MessageMalformed(f"'{sender}' sent more than it may say here.", "Use one program version."))
         elif envelope.kind == STOP:
             if not self.finished and self.failure is None:
-                self.failure = TaskStopped(f"'{sender}' stopped the task.", TaskStopped.help)
+                self.failure = stopped_by(f"'{sender}'", envelope)
         elif envelope.kind == FETCH:
             self._answer(sender, now)
         elif envelope.kind == WITHDRAW:

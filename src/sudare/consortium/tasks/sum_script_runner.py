@@ -10,10 +10,11 @@ collects, and is asked again and again to: it may have been restarted.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
-from sudare.consortium.network.message_dispatch import STOP, Envelope
+from sudare.consortium.network.message_dispatch import STOP, Envelope, stopped_by
 from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.sum_attempts import IterationStart, SumAttempts, Total
 from sudare.consortium.tasks.sum_participant import SUM, Attempt, Known, SumActivity, SumGroup
@@ -25,7 +26,6 @@ from sudare.errors import (
     MessageMalformed,
     NotConnected,
     SudareError,
-    TaskStopped,
 )
 from sudare.joint.sum_script import Finished, Walk
 from sudare.sums.canonical_encoding import MOST_VALUES, packed, unpacked_as
@@ -99,6 +99,13 @@ class SumRunner(SumActivity):
         """Whether the last total was heard. The result is kept until it rests."""
         return self._is_finished
 
+    @property
+    def stage(self) -> Hashable:
+        """The sum and the attempt at it, once everyone's keys are known."""
+        attempts = self._sums.get(self.iteration)
+        number = None if attempts is None else (attempts.number, attempts.is_over)
+        return self.iteration, number, self._publics is None, self._is_resting
+
     def begin(self, now: float) -> None:
         """Start, or take up what is in the store, as soon as everyone's keys are known."""
         self._open(now)
@@ -107,14 +114,14 @@ class SumRunner(SumActivity):
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
         """Take a message in; False if it belongs to a sum, or an attempt at it, that has not begun here."""
         if envelope.kind == STOP:
-            self._handle_stop(sender)
+            self._handle_stop(sender, envelope)
             return True
         self._heard_at = now
         if self.failure is not None:
-            self._guarded(self._note_late, sender, envelope)
+            is_kept = self._guarded(self._keep_late, sender, envelope) is not False
             # Whoever was started again after this member had given up waits for nothing.
             self._posts.append((sender, Envelope(self.task, STOP)))
-            return True
+            return is_kept
         self._stopped_by.discard(sender)
         if sender in self._group.members:
             self._spoken.add(sender)
@@ -142,6 +149,9 @@ class SumRunner(SumActivity):
         is_without_it = isinstance(reason, AgreementMismatch) and self._group.may_lose_some
         if self.failure is None and not self.finished and not is_without_it:
             super().stop(reason)
+            if self._group.relay_collects:
+                # Else it waits in every sum for what does not come from a member that is there.
+                self._posts.append((RELAY_NAME, Envelope(self.task, STOP)))
             # Where a transcript cannot be written, the reason stays the first one.
             self._guarded(self._keep_transcripts)
 
@@ -168,7 +178,7 @@ class SumRunner(SumActivity):
             attempts.close()
         self._posts = posts
 
-    def _handle_stop(self, sender: str) -> None:
+    def _handle_stop(self, sender: str, envelope: Envelope) -> None:
         """A member has stopped: so has the task, unless enough others are left. A relay that says so may take the task up again; whether it is there, presence tells."""
         if sender not in self._group.members:
             return
@@ -177,7 +187,7 @@ class SumRunner(SumActivity):
         left = len(self._group.members) - len(stopped)
         if left < self._group.threshold and not self.finished and self.failure is None:
             named = ", ".join(f"'{name}'" for name in stopped)
-            self.failure = TaskStopped(f"{named} stopped the task.", TaskStopped.help)
+            self.failure = stopped_by(named, envelope)
             self._guarded(self._keep_transcripts)
 
     # Beginning
@@ -295,15 +305,22 @@ class SumRunner(SumActivity):
                 self._transcripts.add(attempts.transcript)
             self._transcripts.save()
 
-    def _note_late(self, sender: str, envelope: Envelope) -> None:
-        """Keep what others say after this member has given up: it may show who lied, or be all that is missing when the task is run again."""
+    def _keep_late(self, sender: str, envelope: Envelope) -> bool:
+        """Keep what others say after this member has given up: it may show who lied, or be all that is missing when the task is run again.
+
+        False where it is for the next life of the task, and cannot be kept here.
+        """
         attempts = self._sums.get(envelope.iteration)
-        if attempts is not None and envelope.kind == SUM:
-            if self._group.may_lose_some and envelope.iteration == self.iteration:
-                attempts.keep(sender, envelope)
-            else:
-                attempts.note(sender, envelope)
-            self._keep_transcripts()
+        if envelope.kind != SUM:
+            return True
+        if attempts is None:
+            return envelope.iteration < self.iteration or not self.can_resume
+        if envelope.iteration == self.iteration:
+            attempts.keep(sender, envelope)
+        else:
+            attempts.note(sender, envelope)
+        self._keep_transcripts()
+        return True
 
     # Events
 

@@ -14,7 +14,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression
-from sudare.papers.adult import ADULT_SCHEMA, LABEL, with_known_columns
+from sudare.papers.adult_schema import ADULT_SCHEMA, LABEL, with_known_columns
 from sudare.papers.datasets import data
 from sudare.papers.repetitions import Measurements, repeated
 from sudare.papers.study import Cell, ResultTable, Tell

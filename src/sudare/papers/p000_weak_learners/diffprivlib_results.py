@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from sudare.papers.diffprivlib_models import NOT_RUN, diffprivlib_interpreter, logistic_coefficients
-from sudare.papers.p000_weak_learners.accuracy_over_nodes import DIFFPRIVLIB, note_nodes
 from sudare.papers.p000_weak_learners.learning_tasks import Task
+from sudare.papers.p000_weak_learners.node_accuracy_statistics import DIFFPRIVLIB, note_nodes
 from sudare.papers.p000_weak_learners.simulated_members import PAPER_REGULARIZATION, mirror_averaged
 from sudare.papers.repetitions import Measurements
 from sudare.papers.study import Tell

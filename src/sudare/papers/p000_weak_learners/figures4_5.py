@@ -8,7 +8,9 @@ from typing import Final
 import numpy as np
 
 from sudare.papers.p000_weak_learners import simulated_members
-from sudare.papers.p000_weak_learners.accuracy_over_nodes import (
+from sudare.papers.p000_weak_learners.diffprivlib_results import mirror_averaged_diffprivlib, peer_text
+from sudare.papers.p000_weak_learners.learning_tasks import Task
+from sudare.papers.p000_weak_learners.node_accuracy_statistics import (
     AGGREGATED,
     BARS,
     CONSENSUS,
@@ -22,8 +24,6 @@ from sudare.papers.p000_weak_learners.accuracy_over_nodes import (
     peer_lines,
     rows_with_peer,
 )
-from sudare.papers.p000_weak_learners.diffprivlib_results import mirror_averaged_diffprivlib, peer_text
-from sudare.papers.p000_weak_learners.learning_tasks import Task
 from sudare.papers.p000_weak_learners.synthetic_data_results import note_winning_recipe
 from sudare.papers.repetitions import Measurements, repeated
 from sudare.papers.study import Figure, ResultTable, Tell

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from sudare.linear import PrivateLogisticRegression
-from sudare.papers.adult import ADULT_SCHEMA, LABEL, with_known_columns
+from sudare.papers.adult_schema import ADULT_SCHEMA, LABEL, with_known_columns
 from sudare.papers.datasets import data
 from sudare.papers.p000_weak_learners.learning_tasks import Task, breast_cancer, synthetic
 from sudare.papers.repetitions import Measurements, repeated

@@ -25,7 +25,7 @@ from sudare.experts import (
     StackedExperts,
 )
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
-from sudare.papers.adult import ADULT_SCHEMA, LABEL, with_known_columns
+from sudare.papers.adult_schema import ADULT_SCHEMA, LABEL, with_known_columns
 from sudare.papers.datasets import data
 from sudare.papers.repetitions import Measurements, estimated_series, repeated
 from sudare.papers.study import Cell, Figure, ResultTable, StudyResult, StudySettings, Tell

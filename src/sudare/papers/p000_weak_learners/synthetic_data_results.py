@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.papers.p000_weak_learners import simulated_members
-from sudare.papers.p000_weak_learners.accuracy_over_nodes import (
+from sudare.papers.p000_weak_learners.diffprivlib_results import mirror_averaged_diffprivlib, peer_text
+from sudare.papers.p000_weak_learners.learning_tasks import Task, synthetic
+from sudare.papers.p000_weak_learners.node_accuracy_statistics import (
     AGGREGATED,
     BARS,
     CONSENSUS,
@@ -23,8 +25,6 @@ from sudare.papers.p000_weak_learners.accuracy_over_nodes import (
     peer_lines,
     rows_with_peer,
 )
-from sudare.papers.p000_weak_learners.diffprivlib_results import mirror_averaged_diffprivlib, peer_text
-from sudare.papers.p000_weak_learners.learning_tasks import Task, synthetic
 from sudare.papers.repetitions import Measurements, repeated
 from sudare.papers.study import Cell, Figure, ResultTable, Tell
 from sudare.report.plots import Series, curves

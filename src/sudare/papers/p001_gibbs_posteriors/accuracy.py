@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sudare.array_types import Floats
 from sudare.gibbs import GibbsLogisticRegression
 from sudare.linear import PrivateLogisticRegression
-from sudare.papers.adult import ADULT_SCHEMA, LABEL, with_known_columns
+from sudare.papers.adult_schema import ADULT_SCHEMA, LABEL, with_known_columns
 from sudare.papers.datasets import data
 from sudare.papers.p000_weak_learners.learning_tasks import Task
 from sudare.papers.p000_weak_learners.learning_tasks import breast_cancer as dealt_breast_cancer

@@ -50,18 +50,20 @@ def corrected_part(tell: Tell, settings: StudySettings) -> StudyResult:
 
 def record_level_part(tell: Tell, settings: StudySettings) -> StudyResult:
     """Methods at one ε for records."""
-    from sudare.papers.p002_networks import record_level
+    from sudare.papers.p002_networks import equal_epsilon_results
 
-    epsilons = record_level.QUICK_EPSILONS if settings.quick else record_level.EPSILONS
-    records = record_level.measured(tell, settings.repeats, epsilons)
-    return StudyResult([record_level.table(records, epsilons)], [record_level.drawn(records, epsilons)])
+    epsilons = equal_epsilon_results.QUICK_EPSILONS if settings.quick else equal_epsilon_results.EPSILONS
+    records = equal_epsilon_results.measured(tell, settings.repeats, epsilons)
+    return StudyResult(
+        [equal_epsilon_results.table(records, epsilons)], [equal_epsilon_results.drawn(records, epsilons)]
+    )
 
 
 def diffprivlib_part(tell: Tell, settings: StudySettings) -> StudyResult:
     """The product beside diffprivlib at one pure ε."""
-    from sudare.papers.p002_networks import diffprivlib_results, record_level
+    from sudare.papers.p002_networks import diffprivlib_results, equal_epsilon_results
 
-    epsilons = record_level.QUICK_EPSILONS if settings.quick else record_level.EPSILONS
+    epsilons = equal_epsilon_results.QUICK_EPSILONS if settings.quick else equal_epsilon_results.EPSILONS
     found = diffprivlib_results.measured(tell, settings.repeats, epsilons)
     return StudyResult([diffprivlib_results.table(found, epsilons)], [])
 

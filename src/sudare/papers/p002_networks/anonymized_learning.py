@@ -24,9 +24,9 @@ from sudare.array_types import Singles
 from sudare.neural.per_row_clipping import (
     LARGEST_VALUE,
     Array,
+    DescentState,
     Loss,
     Parameters,
-    State,
     StepSettings,
     gradient_sum,
     layer_slopes,
@@ -242,7 +242,7 @@ def noisy_update(
 
 @functools.partial(jax.jit, static_argnames=("loss", "clipping"))
 def after_updates(
-    state: State,
+    state: DescentState,
     rows: Array,
     targets: Array,
     chosen: Array,
@@ -253,20 +253,20 @@ def after_updates(
     quantisation: Quantisation,
     loss: Loss,
     clipping: Clipping,
-) -> State:
+) -> DescentState:
     """The state after one noisy update for each batch: a line of row numbers in `chosen`, of marks for padding in `kept`, of noise in `drawn`.
 
     With a `Descent` the moves are those of eqs 5 and 6, and the average is the last parameters.
     """
 
-    def step(current: State, batch: tuple[Array, Array, Array]) -> tuple[State, None]:
+    def step(current: DescentState, batch: tuple[Array, Array, Array]) -> tuple[DescentState, None]:
         chosen_rows, chosen_kept, noise = batch
         x, wanted = rows[chosen_rows], targets[chosen_rows]
         update = noisy_update(current.parameters, x, wanted, chosen_kept, noise, inputs, quantisation, loss, clipping)
         if isinstance(settings, StepSettings):
             return stepped(current, update, settings), None
         moved = updated(current.parameters, update, settings)
-        return State(moved, current.velocity, moved, current.step + 1), None
+        return DescentState(moved, current.velocity, moved, current.step + 1), None
 
     return jax.lax.scan(step, state, (chosen, kept, drawn))[0]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import f1_score
 
-from sudare.papers.adult import ADULT_SCHEMA, LABEL
+from sudare.papers.adult_schema import ADULT_SCHEMA, LABEL
 from sudare.papers.datasets import DataName, data
 from sudare.papers.repetitions import Measurements, results
 from sudare.papers.study import Tell

@@ -16,7 +16,7 @@ import numpy as np
 from sudare.linear import PrivateLogisticRegression
 from sudare.neural import PrivateMLPClassifier
 from sudare.neural.training_method_base import layer_outputs
-from sudare.papers.adult import ADULT_SCHEMA
+from sudare.papers.adult_schema import ADULT_SCHEMA
 from sudare.papers.p002_networks.approaches import SgdSettings
 from sudare.papers.p002_networks.census import (
     FOLDS,

@@ -12,10 +12,10 @@ from typing import Any, Final, cast
 import numpy as np
 
 from sudare.linear import PrivateLogisticRegression
-from sudare.papers.adult import ADULT_SCHEMA, LABEL
+from sudare.papers.adult_schema import ADULT_SCHEMA, LABEL
 from sudare.papers.diffprivlib_models import NOT_RUN, diffprivlib_interpreter, logistic_coefficients
 from sudare.papers.p002_networks.census import Scores, ScoresByMethod, Split, all_scores, official, scores, scores_of
-from sudare.papers.p002_networks.record_level import EPSILONS, SEED
+from sudare.papers.p002_networks.equal_epsilon_results import EPSILONS, SEED
 from sudare.papers.repetitions import repetitions
 from sudare.papers.study import Cell, Estimate, ResultTable, Tell
 from sudare.schema import Label, encode

@@ -21,7 +21,7 @@ from sudare.array_types import Singles
 from sudare.neural.per_row_clipping import Parameters, initial_parameters, mapped, weight_count
 from sudare.neural.training import as_layers
 from sudare.neural.training_method_base import Facts, Layers, layer_outputs, parameters_in
-from sudare.papers.adult import LABEL
+from sudare.papers.adult_schema import LABEL
 from sudare.papers.p002_networks.approaches import PRINTED, LearningFirst, SgdSettings, record_cost
 from sudare.papers.p002_networks.census import (
     FOLDS,

@@ -12,8 +12,8 @@ from sudare.array_types import Singles
 from sudare.neural.per_row_clipping import (
     LARGEST_PARAMETER,
     Array,
+    DescentState,
     Loss,
-    State,
     StepSettings,
     initial_parameters,
     initial_state,
@@ -79,18 +79,20 @@ def _trained_as_printed(
 
 
 @functools.partial(jax.jit, static_argnames="loss")
-def _after_epoch(state: State, rows: Array, targets: Array, order: Array, settings: StepSettings, loss: Loss) -> State:
+def _after_epoch(
+    state: DescentState, rows: Array, targets: Array, order: Array, settings: StepSettings, loss: Loss
+) -> DescentState:
     """The state after one pass over the rows in a random order, a batch a line; what fills no batch waits for another order."""
     kept = jnp.ones(order.shape[1], jnp.float32)
 
-    def step(current: State, chosen: Array) -> tuple[State, None]:
+    def step(current: DescentState, chosen: Array) -> tuple[DescentState, None]:
         return plain_step(current, rows[chosen], targets[chosen], kept, settings, loss), None
 
-    after: State = jax.lax.scan(step, state, order)[0]
+    after: DescentState = jax.lax.scan(step, state, order)[0]
     return after
 
 
-def started(key: bytes, sizes: tuple[int, ...], limit: float) -> State:
+def started(key: bytes, sizes: tuple[int, ...], limit: float) -> DescentState:
     """At rest at random parameters within the limit, from a key that serves nothing else."""
     start = initial_parameters(standard_normals(key, weight_count(sizes)), sizes, zero_last=False)
     return initial_state(jax.tree.map(lambda part: jnp.clip(part, -limit, limit), start))

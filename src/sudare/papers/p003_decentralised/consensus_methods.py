@@ -13,8 +13,8 @@ import numpy as np
 
 from sudare.array_types import Floats
 from sudare.papers.p003_decentralised.graphs import Graph
-from sudare.papers.p003_decentralised.hidden_sums import chunk_runs
 from sudare.papers.p003_decentralised.lossy_averaging import Averaging, Links, robust_push_sum
+from sudare.papers.p003_decentralised.other_hidden_sums import chunk_runs
 from sudare.papers.p003_decentralised.paillier import keypairs, paillier_average
 
 Consensus = Callable[[Floats, np.random.Generator], Floats]

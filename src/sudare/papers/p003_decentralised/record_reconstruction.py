@@ -15,14 +15,14 @@ from scipy.optimize import least_squares, linear_sum_assignment
 from scipy.special import logsumexp
 
 from sudare.array_types import Floats
-from sudare.dictionary.em import Dictionary, Script, Terms
+from sudare.dictionary.em import Dictionary, Script, TrainingTerms
 from sudare.dictionary.exponential_families import Patterns, log_weights
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_tables import Records
 from sudare.dictionary.mixture_weights import updated_weights
 from sudare.dictionary.private_sum_questions import NoisyMoments, unpacked
 from sudare.dictionary.private_training import PrivateTerms
-from sudare.dictionary.sum_questions import Counts, Moments, Own, Question, answered
+from sudare.dictionary.sum_questions import Moments, Own, PatternCounts, SumQuestion, answered
 from sudare.dictionary.training import trained
 from sudare.papers.repetitions import repeated_results
 from sudare.papers.study import ResultTable, Tell
@@ -36,7 +36,7 @@ ATTACK_EPSILON: Final = 10.0
 class Shown:
     """One question and the other member's answer to it, as total minus own addend."""
 
-    question: Question
+    question: SumQuestion
     other: Floats
 
 
@@ -69,9 +69,9 @@ def watched(
 def exact_equations(shown: Sequence[Shown]) -> list[Equation]:
     """What an exact training tells about the other: one equation for every iteration."""
     equations, known = [], Own({})
-    counted: tuple[Counts, Floats, Floats] | None = None
+    counted: tuple[PatternCounts, Floats, Floats] | None = None
     for each in shown:
-        if isinstance(each.question, Counts):
+        if isinstance(each.question, PatternCounts):
             question = each.question
             weights = question.branch.weights(known, len(question.patterns))
             updated = updated_weights(each.other, question.concentration)
@@ -203,8 +203,8 @@ def records_attack_table(repeats: int, tell: Tell) -> ResultTable:
     )
 
 
-def _attack_terms() -> Terms:
-    return Terms(
+def _attack_terms() -> TrainingTerms:
+    return TrainingTerms(
         ("a", "b"),
         np.full(2, -15.0),
         np.full(2, 15.0),
@@ -220,7 +220,7 @@ def _attack_terms() -> Terms:
 
 def _exact_attack_error(curious: Records, other: Records) -> float:
     shown = watched(trained(_attack_terms()), curious, other)
-    frame = next(each.question.frame for each in shown if isinstance(each.question, Counts))
+    frame = next(each.question.frame for each in shown if isinstance(each.question, PatternCounts))
     found = solved(exact_equations(shown)[:10], other.rows, np.random.default_rng(0), starts=20)
     return largest_error(frame.undone(found), other.checked.together()[0])
 

@@ -20,7 +20,7 @@ from sudare.papers.p003_decentralised.averaging_figures import (
     uniform_values,
 )
 from sudare.papers.p003_decentralised.graphs import Graph, cycle
-from sudare.papers.p003_decentralised.hidden_sums import hidden_sum
+from sudare.papers.p003_decentralised.other_hidden_sums import hidden_sum
 from sudare.papers.p003_decentralised.paillier import keypairs, paillier_cost, paillier_trajectory
 from sudare.papers.p003_decentralised.spectra import chebyshev_rounds, laplacian, safe_step
 from sudare.papers.repetitions import estimated_series

@@ -30,8 +30,8 @@ from sudare.reconstruction.joint_distribution import (
     MOST_COLUMNS,
     JointClusters,
     JointDistribution,
-    cells_of,
     checked_columns,
+    joint_cell_count,
 )
 from sudare.reconstruction.multivariate_normal_mixture import Grid, JointComponents
 from sudare.reconstruction.reconstructed_distribution import Layout
@@ -215,7 +215,7 @@ def joint_distribution(
     """Normal components on cells between the bounds, and their clusters through the exact channel."""
     edges, channels, layouts = [], [], []
     for perturbation in perturbations:
-        cells = cells_of(perturbation, len(perturbations))
+        cells = joint_cell_count(perturbation, len(perturbations))
         edges.append(bin_edges(perturbation, cells))
         states = continuous_states(perturbation, edges[-1], cells, np.empty(0))
         channels.append(states.channel)

@@ -18,7 +18,7 @@ from sudare.papers.study import Estimate, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.perturbation.number_channels import NumberPerturbation
 from sudare.perturbation.square_wave import SquareWave
-from sudare.reconstruction.estimators import Reconstruction
+from sudare.reconstruction.number_reconstruction import Reconstruction
 
 SEED: Final = 20240403
 LEVEL: Final = 0.9

@@ -20,9 +20,9 @@ from sudare.papers.p004_reconstruction.printed_values import FIGURE_1
 from sudare.papers.p004_reconstruction.several_columns import MIXTURES, MOST_STEPS, Mixture
 from sudare.papers.repetitions import Measurements, measurements, noted, repetitions
 from sudare.papers.study import Cell, ResultTable, Tell
-from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.joint_distribution import JointReconstruction
 from sudare.reconstruction.multivariate_normal_mixture import JointComponents
+from sudare.reconstruction.number_reconstruction import Reconstruction
 
 SEED: Final = 20240406
 RECORDS: Final = 100_000

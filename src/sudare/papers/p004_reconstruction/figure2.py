@@ -31,8 +31,8 @@ from sudare.papers.repetitions import Measurements, estimated_series, measuremen
 from sudare.papers.study import Cell, Estimate, Figure, ResultTable, Tell, number_of
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.reconstruction.binning import bin_edges, cell_count, continuous_states
-from sudare.reconstruction.estimators import Reconstruction, each_method
 from sudare.reconstruction.normal_mixture import cell_masses
+from sudare.reconstruction.number_reconstruction import Reconstruction, each_method
 from sudare.reconstruction.plots import histogram_panel
 from sudare.report.plots import BLUE, Panel, Theme, curves, finished
 

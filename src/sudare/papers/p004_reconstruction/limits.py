@@ -18,8 +18,8 @@ from sudare.papers.repetitions import Measurements, measurements, noted, repetit
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.reconstruction.binning import States, bin_edges, cell_count, continuous_states, counted
-from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.normal_mixture import cell_masses
+from sudare.reconstruction.number_reconstruction import Reconstruction
 from sudare.reconstruction.reconstructed_distribution import Layout
 
 SMALL: Final = 1_000

@@ -14,7 +14,7 @@ from sudare.papers.p004_reconstruction.table2 import METHODS
 from sudare.papers.repetitions import Measurements, measurements, noted, repetitions
 from sudare.papers.study import Cell, Estimate, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
-from sudare.reconstruction.estimators import each_method
+from sudare.reconstruction.number_reconstruction import each_method
 
 Draw = Callable[[np.random.Generator, int], Floats]
 

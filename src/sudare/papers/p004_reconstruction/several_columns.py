@@ -149,7 +149,7 @@ def note_mixture(found: Measurements, mixture: Mixture, rows: Floats, seed: int)
     channels = [perturbation] * mixture.columns
     known = JointReconstruction(channels, "mixture", components=len(mixture.weights)).fit(columns).distribution_
     model = JointReconstruction(channels).fit(columns)
-    for method, result in (("bayes", model.technique_), ("mixture", known), ("auto", model.distribution_)):
+    for method, result in (("bayes", model.bayes_distribution_), ("mixture", known), ("auto", model.distribution_)):
         if result is not None:
             found.note((mixture.settings, "accuracy", method), l1_accuracy(result.histogram(mixture.edges), truth))
             found.note((mixture.settings, "covariance", method), relative_error(result.covariance(), np.cov(rows.T)))

@@ -24,8 +24,8 @@ from sudare.perturbation.number_channels import Bounds, NumberPerturbation
 from sudare.perturbation.square_wave import SquareWave
 from sudare.reconstruction.binning import bin_edges, continuous_states, counted
 from sudare.reconstruction.channels import ProductChannel
-from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.iterative_bayes import expectation_maximisation
+from sudare.reconstruction.number_reconstruction import Reconstruction
 from sudare.report.plots import Panel, Series, curves
 
 SEED: Final = 20240404

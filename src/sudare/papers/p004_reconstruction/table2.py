@@ -24,7 +24,7 @@ from sudare.papers.p004_reconstruction.printed_values import (
 from sudare.papers.repetitions import Measurements, measurements, noted, repetitions
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
-from sudare.reconstruction.estimators import Reconstruction, each_method
+from sudare.reconstruction.number_reconstruction import Reconstruction, each_method
 from sudare.reconstruction.plots import histogram_panel
 from sudare.report.plots import Panel
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from sudare.papers import Estimate
-from sudare.papers.own import privacy_core as core
-from sudare.papers.own.privacy_core import STUDY, composed, error_point, event_shares, leak
+from sudare.papers.own_studies import privacy_core as core
+from sudare.papers.own_studies.privacy_core import STUDY, composed, error_point, event_shares, leak
 from sudare.privacy.accounting import gaussian_cost, gaussian_delta, pure_cost
 
 QUIET = lambda text: None  # noqa: E731

@@ -11,9 +11,9 @@ from sudare.perturbation.categorical import RetainReplace
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.perturbation.square_wave import SquareWave
 from sudare.reconstruction.binning import continuous_states, counted, few_whole_numbers, whole_numbers
-from sudare.reconstruction.estimators import Reconstruction, each_method
 from sudare.reconstruction.held_out_average import PREFERENCES
 from sudare.reconstruction.model_average import Iterated, combined, resolution_of, shares_of, smooth_family
+from sudare.reconstruction.number_reconstruction import Reconstruction, each_method
 
 SIZE = 5000
 BOUNDS = (-0.5, 9.5)

@@ -34,7 +34,7 @@ from sudare.reconstruction.held_out_average import (
 )
 from sudare.reconstruction.iterative_bayes import FOLDS, Stopped, random_parts, stopped_by_validation, uniform_start
 from sudare.reconstruction.model_average import (
-    Family,
+    FitFamily,
     Iterated,
     combined,
     mixture_families,
@@ -142,7 +142,7 @@ class Reconstruction(BaseEstimator):
         if not (self.whole is None or isinstance(self.whole, bool | np.bool_)):
             raise InvalidParameter(f"whole must be True, False or None, got {self.whole!r}.", "Leave it out if unsure.")
 
-    def _families(self, law: NumberLaw, states: States, counts: Counts) -> list[Family]:
+    def _families(self, law: NumberLaw, states: States, counts: Counts) -> list[FitFamily]:
         smooth = smooth_family(states, counts)
         if self.method == "smooth":
             return [smooth]
@@ -173,7 +173,7 @@ class Reconstruction(BaseEstimator):
     def _candidates(
         self,
         law: NumberLaw,
-        families: Sequence[Family],
+        families: Sequence[FitFamily],
         stopped: Stopped,
         states: States,
         counts: Counts,
@@ -190,7 +190,7 @@ class Reconstruction(BaseEstimator):
     def _averaged(
         self,
         law: NumberLaw,
-        families: Sequence[Family],
+        families: Sequence[FitFamily],
         stopped: Stopped,
         states: States,
         counts: Counts,

@@ -14,7 +14,7 @@ from scipy.stats import norm
 from sudare.array_types import Floats
 from sudare.audit import Audit, distinguish_lowest_bits
 from sudare.papers.datasets import data
-from sudare.papers.own.batch_composition import declared_batch
+from sudare.papers.own_studies.batch_composition import declared_batch
 from sudare.papers.study import Estimate, Figure, ResultTable, Study, StudyResult, StudySettings, Tell
 from sudare.privacy.accounting import Budget, Cost, Spent, gaussian_cost, pure_cost
 from sudare.privacy.mechanisms import Laplace

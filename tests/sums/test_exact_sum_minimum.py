@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sudare.errors import InvalidParameter
-from sudare.sums.minimum_members import check_exact_sums
+from sudare.sums.exact_sum_minimum import check_exact_sums
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from sudare.joint import consortium_model
-from sudare.papers.own.joint_learning import hospitals
+from sudare.papers.own_studies.joint_learning import hospitals
 from sudare.papers.p000_weak_learners import simulated_members
 from sudare.papers.p000_weak_learners.learning_tasks import SYNTHETIC_NODES, Task, synthetic
 from sudare.papers.repetitions import Measurements, Shown, accuracies_panel, repeated

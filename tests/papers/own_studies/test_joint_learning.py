@@ -7,8 +7,8 @@ import pytest
 
 from sudare.joint import consortium_model
 from sudare.papers import load_study
-from sudare.papers.own import joint_learning as consortium
-from sudare.papers.own.joint_learning import hospitals
+from sudare.papers.own_studies import joint_learning as consortium
+from sudare.papers.own_studies.joint_learning import hospitals
 from sudare.papers.p000_weak_learners.learning_tasks import synthetic
 from sudare.papers.repetitions import Measurements
 from sudare.papers.study import Figure, StudyResult, result_values

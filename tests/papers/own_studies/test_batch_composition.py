@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sudare.errors import InvalidCost
-from sudare.papers.own import batch_composition
-from sudare.papers.own.batch_composition import declared_batch
+from sudare.papers.own_studies import batch_composition
+from sudare.papers.own_studies.batch_composition import declared_batch
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,
     Cost,

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from sudare.errors import DataError, ImplausibleTotal, InvalidParameter
 from sudare.papers.p003_decentralised.graphs import cycle
-from sudare.papers.p003_decentralised.hidden_sums import OTHER_HIDES, additive_shares, chunk_runs, chunked, hidden_sum
+from sudare.papers.p003_decentralised.other_hidden_sums import (
+    OTHER_HIDES,
+    additive_shares,
+    chunk_runs,
+    chunked,
+    hidden_sum,
+)
 from sudare.sums import FixedPoint, secure_sum
 
 EXACT = ("shares", "shamir")

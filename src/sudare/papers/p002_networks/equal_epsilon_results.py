@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sudare.linear import PrivateLogisticRegression
 from sudare.neural import PrivateMLPClassifier
 from sudare.neural.estimators import NetworkClassifier
-from sudare.papers.adult import ADULT_SCHEMA, LABEL
+from sudare.papers.adult_schema import ADULT_SCHEMA, LABEL
 from sudare.papers.p002_networks.census import Scores, ScoresByMethod, Split, all_scores, official, scores, scores_of
 from sudare.papers.p002_networks.estimators import AnonymizingFirstClassifier
 from sudare.papers.repetitions import Measurements, repetitions
