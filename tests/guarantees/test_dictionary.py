@@ -235,7 +235,8 @@ class ForgetsItsOwnShare(NoisePlan):
 def test_a_plan_that_forgets_who_looks_is_refused():
     question, pair = far_pair()
     plan = ForgetsItsOwnShare(EPSILON, 1e-3, 2, 1, question.plan.releases, 2)
-    audit = gate(replace(question, plan=plan), pair)
+    # √2 of μ is a small bug: with 2,500 draws the gate missed it once in some hundred runs.
+    audit = gate(replace(question, plan=plan), pair, samples=10_000)
     assert not audit.holds, str(audit)
 
 

@@ -29,6 +29,7 @@ from sudare.privacy.source_identity import (
     Source,
     change_times,
     check_free,
+    check_pays_for,
     check_unshared,
     covers,
     given_source,
@@ -304,6 +305,24 @@ def test_taken_by_another(folder: Path) -> None:
             check_free("staff", asked, taken)
     with pytest.raises(SourceTaken, match=r"^An account 'visıts' could be mistaken for the account 'visits'"):
         check_free("visıts", (Source("staff"),), taken)
+
+
+def test_a_list_of_files_elsewhere_is_not_paid_for_by_its_name(folder: Path) -> None:
+    """A table that is a list of files (Delta, Iceberg) lies at the account's source, and what it lists does not."""
+    (folder / "table").mkdir()
+    shutil.copy("a.parquet", folder / "table" / "own.parquet")
+    own = looked_at("table")
+    listed = [Source(own.text, listed=(str(folder / name),)) for name in ("table/own.parquet", "b.parquet")]
+    check_pays_for("staff", own, listed[0])
+    with pytest.raises(SourceMismatch) as caught:
+        check_pays_for("staff", own, listed[1])
+    assert caught.value.problem == (
+        f"What is to be read lists files that do not lie at '{own.text}', for which account 'staff' pays. "
+        "Nothing was computed or spent."
+    )
+    assert caught.value.remedy == (
+        "Write a table whose files lie below it; or let an account pay that is for a folder with all of them."
+    )
 
 
 def test_what_an_earlier_account_pays_for(folder: Path) -> None:
