@@ -16,8 +16,8 @@ import numpy as np
 from benchmarks.page_parts import write_part
 from benchmarks.study_pages import DOCS, markdown_table
 from sudare.array_types import Floats
-from sudare.dictionary.member_mixture_fit import Mixture
-from sudare.dictionary.member_stack import candidates
+from sudare.dictionary.held_out_stacking import candidates
+from sudare.dictionary.own_mixture import Mixture
 from sudare.papers.p003_decentralised import detection_benchmark as detection
 from sudare.papers.p003_decentralised.dictionary_figures import mixture_by_bic
 

@@ -213,7 +213,7 @@ class CoverageOfOwnTests:
 @pytest.fixture
 def nothing_learnt_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trainings of dictionaries end with the last sum: members learn no patterns of their own, which takes most of the time and tells nobody anything."""
-    from sudare.dictionary.member_stack import OwnPart
+    from sudare.dictionary.held_out_stacking import OwnPart
 
     monkeypatch.setattr("sudare.dictionary.training.stacked", lambda records, dictionary, weights: OwnPart(weights))
 

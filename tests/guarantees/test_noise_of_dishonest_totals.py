@@ -30,8 +30,8 @@ from sudare.dictionary.column_families import Categorical, ColumnFamily, Gamma, 
 from sudare.dictionary.distributed_noise import NoisePlan, NoisyTotal, on_grid_towards_zero
 from sudare.dictionary.exponential_families import Family, Frame, Patterns, log_weights
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
+from sudare.dictionary.held_out_stacking import OwnPart
 from sudare.dictionary.in_process_secure_sums import ADDENDS
-from sudare.dictionary.member_stack import OwnPart
 from sudare.dictionary.member_tables import Records
 from sudare.dictionary.private_sum_questions import (
     Clip,

@@ -13,13 +13,13 @@ import pytest
 from sudare.audit import distinguish
 from sudare.frames.rows import Rows
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
-from sudare.linear import score_calibrated_mechanism as module
+from sudare.linear import mechanism_with_score_line as module
 from sudare.linear.centred_descent import CentredDescent
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mechanism import Facts
+from sudare.linear.mechanism_with_score_line import CalibratedMechanism, score_range, split
 from sudare.linear.method_choice import planned
 from sudare.linear.rows import array_layout, bounded_rows, with_bias
-from sudare.linear.score_calibrated_mechanism import CalibratedMechanism, score_range, split
 from sudare.linear.score_calibration import (
     CLASSES,
     NUMBERS,

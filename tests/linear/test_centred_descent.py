@@ -9,7 +9,7 @@ import pytest
 from sudare.linear import PrivateRidge
 from sudare.linear.centred_descent import CentredDescent, LocatedSquares, budget_parts
 from sudare.linear.losses import CappedSquares
-from sudare.linear.score_calibrated_mechanism import CalibratedMechanism
+from sudare.linear.mechanism_with_score_line import CalibratedMechanism
 from sudare.linear.sufficient_statistics import SufficientStatistics
 from sudare.schema import Number, Schema
 

@@ -15,9 +15,9 @@ from sudare.dictionary.column_families import Categorical, Gamma, Poisson
 from sudare.dictionary.em import Dictionary, Initial, TrainingTerms
 from sudare.dictionary.exponential_families import Family, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
+from sudare.dictionary.held_out_stacking import OwnPart
 from sudare.dictionary.in_process_secure_sums import adder
 from sudare.dictionary.member_model import FALSE_ALARM_RATES, MemberModel
-from sudare.dictionary.member_stack import OwnPart
 from sudare.dictionary.member_tables import (
     Bounds,
     Layout,

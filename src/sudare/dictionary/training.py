@@ -17,7 +17,7 @@ import numpy as np
 from sudare.array_types import Floats
 from sudare.dictionary.em import Dictionary, Script, TrainingTerms, implausible, opened
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.member_stack import OwnPart, stacked
+from sudare.dictionary.held_out_stacking import OwnPart, stacked
 from sudare.dictionary.member_tables import Records
 from sudare.dictionary.mixture_weights import needed_weights
 from sudare.dictionary.pattern_selection import refined, searched

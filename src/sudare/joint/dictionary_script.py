@@ -9,8 +9,8 @@ import numpy as np
 
 from sudare.array_types import Floats, Words
 from sudare.dictionary.em import Dictionary, Script
+from sudare.dictionary.held_out_stacking import OwnPart
 from sudare.dictionary.in_process_secure_sums import ADDENDS
-from sudare.dictionary.member_stack import OwnPart
 from sudare.dictionary.member_tables import Records
 from sudare.dictionary.sum_questions import Own
 from sudare.dictionary.training import DictionaryScript, TrainingState, begun, member_part, step

@@ -32,6 +32,7 @@ from sudare.linear.centred_descent import CentredDescent, CentredRecipe, budget_
 from sudare.linear.descent import GradientDescent
 from sudare.linear.losses import Loss
 from sudare.linear.mechanism import Facts, LinearMechanism
+from sudare.linear.mechanism_with_score_line import CalibratedMechanism, split
 from sudare.linear.method_choice import (
     METHODS,
     STATISTICS,
@@ -43,7 +44,6 @@ from sudare.linear.method_choice import (
     public_penalty,
 )
 from sudare.linear.rows import RowLayout, array_layout, bounded_rows, norm_bounded_columns, table_layout, with_bias
-from sudare.linear.score_calibrated_mechanism import CalibratedMechanism, split
 from sudare.linear.score_calibration import Recipe
 from sudare.linear.sufficient_statistics import RECIPE as STATISTICS_RECIPE
 from sudare.linear.sufficient_statistics import StatisticsRecipe, SufficientStatistics

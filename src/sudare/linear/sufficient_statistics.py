@@ -110,7 +110,7 @@ class SufficientStatistics(LinearMechanism):
 
     Laplace noise on Σy and Σy²; then, for z a row divided by public units and t the target about its released mean and clipped, noise on the sums of z, z² and products of columns, and of t, z·t and u·t, u the
     centre of a number's bin: Gaussian on all as one vector, or pure on the columns' sums, those of numbers with the target, and those of one-hot columns with it.
-    Of classes the level is known already, and parameters are a direction: `score_calibrated_mechanism` gives it a level and a slope. Of several classes t is one for that of a row and zero for the others.
+    Of classes the level is known already, and parameters are a direction: `mechanism_with_score_line` gives it a level and a slope. Of several classes t is one for that of a row and zero for the others.
     """
 
     facts: Facts

@@ -11,7 +11,9 @@ from sudare.dictionary import PatternDictionary
 from sudare.dictionary.em import Dictionary
 from sudare.dictionary.exponential_families import Frame, Overall, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
-from sudare.dictionary.member_mixture_fit import (
+from sudare.dictionary.held_out_stacking import candidates, held_out_folds, stacked, weight_of_all_members
+from sudare.dictionary.mixture_weights import needed
+from sudare.dictionary.own_mixture import (
     NO_TAILS,
     TAILS,
     CovariancePrior,
@@ -20,8 +22,6 @@ from sudare.dictionary.member_mixture_fit import (
     iterations,
     robust_deviations,
 )
-from sudare.dictionary.member_stack import candidates, held_out_folds, stacked, weight_of_all_members
-from sudare.dictionary.mixture_weights import needed
 from sudare.dictionary.sum_questions import Branch
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth
 from tests.dictionary.kit import FAMILIES, held, random_records

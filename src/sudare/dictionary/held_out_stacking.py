@@ -20,7 +20,9 @@ from sudare.array_types import Floats
 from sudare.dictionary.em import Dictionary
 from sudare.dictionary.exponential_families import Family, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
-from sudare.dictionary.member_mixture_fit import (
+from sudare.dictionary.member_tables import Records
+from sudare.dictionary.mixture_weights import needed
+from sudare.dictionary.own_mixture import (
     NO_TAILS,
     TAILS,
     CovariancePrior,
@@ -29,8 +31,6 @@ from sudare.dictionary.member_mixture_fit import (
     fitted_mixture,
     robust_deviations,
 )
-from sudare.dictionary.member_tables import Records
-from sudare.dictionary.mixture_weights import needed
 
 # Beyond so many records own patterns are learned from half of them, a quarter, …, evenly spread, so that it takes seconds.
 _MOST_RECORDS: Final = 2**13
