@@ -280,7 +280,7 @@ def relation_lines(account: Account, neighbours: str) -> list[str]:
 
 
 def clipped_columns(clipped: Mapping[str, int]) -> dict[str, int]:
-    """The columns of which values were clipped."""
+    """How many values were clipped, for each column that has any."""
     return {name: count for name, count in clipped.items() if count}
 
 

@@ -24,7 +24,7 @@ def table_place(table: str) -> str | Path:
 def table_source(
     table: str, has_header: bool | None, encoding: str | None, csv: list[str] | None = None
 ) -> str | os.PathLike[str]:
-    """The table, with what a person said about its first line, its encoding, and how its cells are written."""
+    """The place itself where nothing was said of how it is written, else a CsvFile that has it."""
     from sudare.frames.csv_dialects import described_table
 
     return described_table(table_place(table), has_header, encoding, csv or [])

@@ -232,6 +232,7 @@ class HeldTable(RecordSource):
 
     @property
     def origin(self) -> Origin | None:
+        """Where a table in memory was read from; None for frames and arrays."""
         return cast(Origin | None, self.table.origin) if isinstance(self.table, Table) else None
 
     def batches(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:

@@ -157,7 +157,7 @@ def inverse_norm_for(penalty: float) -> float:
 
 
 def log_volume(factor: Floats) -> float:
-    """log(1/det L)."""
+    """log(1/det L) of a triangular L with a positive diagonal."""
     return -float(np.sum(np.log(np.diag(factor))))
 
 

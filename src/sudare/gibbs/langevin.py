@@ -29,7 +29,7 @@ _NORMALS_AT_ONCE: Final = 100_000
 
 @dataclass(frozen=True)
 class LangevinPlan:
-    """Step size and number of steps, from public numbers alone."""
+    """Step size and number of steps, from public numbers alone. Raise InvalidParameter where they cannot be planned."""
 
     curvature: Curvature
 

@@ -93,7 +93,7 @@ class AskedTerms:
     source: str | os.PathLike[str] | SqlSource | None
 
     def for_new(self, name: str) -> Terms:
-        """The terms of an account that does not exist yet."""
+        """The terms of an account that does not exist yet: what was asked for, else the defaults. Raise UnknownAccount where no ε was asked for."""
         if self.epsilon is None:
             raise UnknownAccount(
                 f"The ledger has no account '{name}', and no budget was given to open it with.", UnknownAccount.help

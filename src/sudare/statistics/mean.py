@@ -126,7 +126,7 @@ class PrivateMean(PrivateEstimator):
         return self.plan(self._summed(self._open(X, reset=True))[0], self.declared_)
 
     def fit(self, X: object, y: object = None) -> Self:
-        """Charge, then compute the noisy means."""
+        """Charge, then compute the noisy means into `mean_`; returns itself. Raise BudgetExceeded where the account has not enough left."""
         rows, exact = self._summed(self._open(X, reset=True))
         columns = len(exact)
         plan = self.plan(rows, self.declared_)

@@ -139,6 +139,6 @@ def residues(words: Words) -> Words:
 
 
 def signed_words(values: Words) -> Words:
-    """Residues as signed 64-bit words between −2^60 and 2^60."""
+    """Residues as 64-bit words in two's complement: read as signed numbers they lie between −2^60 and 2^60."""
     negative = values > np.uint64(PRIME // 2)
     return np.where(negative, values - _P, values)

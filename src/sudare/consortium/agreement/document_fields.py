@@ -135,7 +135,7 @@ class Field:
         return self.value
 
     def host_and_port(self) -> str:
-        """An address that something listens at."""
+        """The text HOST:PORT of an address that something listens at. Raise AgreementError where it is none."""
         text = self.text()
         if host_and_port(text) is None:
             raise self.refused("host:port, such as relay.example:8002")

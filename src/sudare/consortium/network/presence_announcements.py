@@ -160,7 +160,7 @@ class AnnouncementSchedule:
         return self._said_at + wait * self._jitter()
 
     def said(self, now: float, kind: int, lives: frozenset[bytes]) -> None:
-        """Something was said."""
+        """Count an announcement of this kind, sent at `now`: it uses the allowance, and after the same hello again the next waits twice as long."""
         passed = now - self._allowance_at
         self._allowance = min(self._allowance + passed * _HELLOS_A_SECOND / self.members, float(_BURST))
         self._allowance_at, self._said_at = now, now
