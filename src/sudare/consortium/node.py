@@ -49,6 +49,7 @@ from sudare.consortium.state_format import migrate_state
 from sudare.consortium.task_run import WAITING, TaskRun, has_ended, is_done, round_of
 from sudare.consortium.tasks.checkpoints import WITHDRAWN, CheckpointStore, place_of_release
 from sudare.consortium.tasks.definitions import Task
+from sudare.consortium.tasks.results_folder import is_finished
 from sudare.errors import (
     ConsortiumError,
     InvalidParameter,
@@ -694,8 +695,10 @@ class Node:
 
     def _cancel(self, name: str) -> None:
         """End a task here, and tell the others that it was stopped. What it has cost stays spent; asked for again, it goes on."""
-        if states_of(self.member, self.agreement.digest).get(name, {}).get("state") == "failed":
-            # Also one that stopped in an earlier life of this node: others may ask for it again.
+        told = states_of(self.member, self.agreement.digest).get(name, {}).get("state")
+        is_done = is_finished(self.member.results_folder(name), self.agreement.digest)
+        if name not in self.task_runs and told not in ("finished", "denied") and not is_done:
+            # Also one that stopped in an earlier life of this node, or that others begin just now: they may ask for it later.
             self._add_run(name)
         run = self.task_runs.get(name)
         if run is None or (run.is_over and run.state != "failed") or (run.activity and run.activity.finished):
