@@ -37,6 +37,7 @@ from sudare.consortium.node import Node
 from sudare.consortium.node_control_files import ask_running_node, states_of
 from sudare.consortium.node_restart_on_change import NodeReload
 from sudare.consortium.tasks import task_activities
+from sudare.consortium.tasks.results_folder import make_room
 from sudare.consortium.tasks.task_account import TaskAccount
 from sudare.consortium.tasks.task_activities import activity_of
 from sudare.errors import (
@@ -417,6 +418,28 @@ def test_begin_a_task_again_that_stopped_before_its_member_cancelled_it(tmp_path
     node.dispatcher._note_asked("north", "risk")
     assert polled(node) == "failed"
     assert states_of(member)["risk"]["ended_by"] == "cancel"
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_begin_a_task_that_its_member_cancelled_before_the_word_of_it_came(is_finished: bool, tmp_path: Path) -> None:
+    """The command said that it was ended, and the member took part and paid."""
+    member = founded(tmp_path, RISK)[0]
+    node = node_of(member, LocalHub())
+    if is_finished:
+        folder = member.results_folder("risk")
+        folder.mkdir(parents=True)
+        make_room(folder, node.agreement.digest)
+        (folder / "model.sudare").write_bytes(b"the model")
+    ask_running_node(member, "risk", cancel=True)
+    node._poll(stay=True)
+    assert ("risk" in node.task_runs) == (not is_finished)
+    if not is_finished:
+        node.dispatcher._note_asked("north", "risk")
+        assert polled(node) == "failed"
+        assert states_of(member)["risk"]["ended_by"] == "cancel"
+        later = node_of(member, LocalHub())
+        later.dispatcher._note_asked("north", "risk")
+        assert polled(later) == "failed"
 
 
 @pytest.mark.parametrize(("round_seconds", "longest"), [(600.0, 60.0), (30.0, 30.0), (1.0, 5.0)])

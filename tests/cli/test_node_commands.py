@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sudare.cli.stop_signals import StopSignals
-from sudare.consortium import Agreement, Identity, LearningTask, Relay
+from sudare.consortium import Agreement, Identity, LearningTask, ModelsTask, Relay, Statements
 from sudare.consortium.network.transport.certificates import collector_kit, common_name, write_kits
 from sudare.consortium.node import Node
 from sudare.consortium.node_control_files import REQUESTS, STATES
@@ -47,6 +47,32 @@ def clinics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_without_a_way_to_the_others_they_say_what_to_give(clinics: Path, command: tuple[str, ...]) -> None:
     outcome = invoked(*command, "--member", "east/member.toml")
     assert outcome.exit_code == InvalidParameter.exit_code
+    assert "--kit and --relay" in outcome.stderr
+
+
+@pytest.mark.parametrize("task", ["risk", "models"])
+def test_nothing_is_begun_or_paid_for_to_take_back_a_release_that_there_is_not(
+    task: str, clinics: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a new version of the agreement the task of that name would be run, and paid for, once more."""
+    agreement = Agreement.load(clinics / "agreement.toml")
+    changed = replace(agreement, tasks=(*agreement.tasks, ModelsTask("models", "PrivateMean", 1.0)))
+    changed.save(clinics / "agreement.toml")
+    statements = Statements()
+    for name in NAMES:
+        statements = statements.signed(changed, name, IDENTITIES[name])
+    statements.save(clinics / "agreement.toml")
+    outcome = invoked("run", task, "--withdraw", "--member", "east/member.toml")
+    assert outcome.exit_code == InvalidParameter.exit_code
+    assert {"risk": "no release of one member", "models": "no release of this member under version 1"}[
+        task
+    ] in outcome.stderr
+    assert not (clinics / "east/state/requests").exists()
+    # What is under way or was paid for can be.
+    monkeypatch.setattr(
+        "sudare.consortium.task_review.states_of", lambda *_: {"models": {"state": "running"}, "risk": {}}
+    )
+    outcome = invoked("run", "models", "--withdraw", "--member", "east/member.toml")
     assert "--kit and --relay" in outcome.stderr
 
 

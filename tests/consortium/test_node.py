@@ -32,8 +32,9 @@ from sudare.consortium.health_endpoint import HealthEndpoint
 from sudare.consortium.network.message_dispatch import Envelope, drive
 from sudare.consortium.node import Node
 from sudare.consortium.node_connection import transport_of
-from sudare.consortium.node_control_files import ask_running_node, states_of
+from sudare.consortium.node_control_files import ask_running_node, present_members, states_of
 from sudare.consortium.node_metrics import node_metrics
+from sudare.consortium.node_restart_on_change import tasks_under_way
 from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.sum_script_runner import SumRunner
 from sudare.consortium.tasks.task_activities import activity_of
@@ -237,6 +238,82 @@ def test_a_release_that_is_to_be_withdrawn_is_so_after_a_restart(tmp_path: Path)
         until(lambda: not any((member.folder / "results/models/east.sudare").exists() for member in members))
         until(lambda: "withdrawing" not in states_of(members[0])["models"])
     assert [member.account(member.agreement()).spent().epsilon for member in members] == [2.0] * 3
+
+
+def release_at(member: Member) -> Path:
+    """Where a member has the first one's release."""
+    return member.folder / "results/models/east.sudare"
+
+
+def test_a_release_is_deleted_also_by_nodes_that_were_started_since_the_task_ended(tmp_path: Path) -> None:
+    """They wrote the other results anew, and left the file that the process before them had written."""
+    members = founded(tmp_path, MODELS)
+    hub = LocalHub()
+    logs = [io.StringIO() for _ in members]
+    with staying(node_of(members[0], hub, logs[0])):
+        with staying(*(node_of(member, hub) for member in members[1:])):
+            ask_running_node(members[0], "models")
+            until(lambda: {state_at(member, "models") for member in members} == {"finished"})
+        with staying(*(node_of(member, hub, log) for member, log in zip(members[1:], logs[1:], strict=True))):
+            ask_running_node(members[0], "models", withdraw=True)
+            until(lambda: not any(release_at(member).exists() for member in members))
+            until(lambda: all('"release-withdrawn"' in log.getvalue() for log in logs))
+            until(lambda: all("east" not in combination(member) for member in members[1:]))
+
+
+def test_a_member_that_was_away_learns_of_a_withdrawal_also_from_the_next_life_of_the_node(tmp_path: Path) -> None:
+    members = founded(tmp_path, MODELS)
+    hub = LocalHub()
+    with staying(*(node_of(member, hub) for member in members)):
+        ask_running_node(members[0], "models")
+        until(lambda: {state_at(member, "models") for member in members} == {"finished"})
+    with staying(*(node_of(member, hub) for member in members[:2])):
+        ask_running_node(members[0], "models", withdraw=True)
+        until(lambda: not any(release_at(member).exists() for member in members[:2]))
+        # It is over here, and holds no new version of the agreement back.
+        assert states_of(members[0])["models"]["withdrawing"]
+        assert not tasks_under_way(members[0], members[0].agreement())
+    assert release_at(members[2]).exists()
+    with staying(*(node_of(member, hub) for member in members)):
+        until(lambda: not release_at(members[2]).exists())
+        until(lambda: "withdrawing" not in states_of(members[0])["models"])
+    assert [member.account(member.agreement()).spent().epsilon for member in members] == [2.0] * 3
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_node_that_ended_before_it_deleted_a_withdrawn_release_does_so_when_it_is_started_again(
+    is_damaged: bool, tmp_path: Path
+) -> None:
+    members = founded(tmp_path, MODELS)
+    hub = LocalHub()
+    with staying(*(node_of(member, hub) for member in members)):
+        ask_running_node(members[0], "models")
+        until(lambda: {state_at(member, "models") for member in members} == {"finished"})
+    # It was told and has acknowledged it, and was killed then.
+    folder = members[1].task_folder(members[1].agreement(), "models")
+    CheckpointStore(folder).save("release-east", b"withdrawn")
+    if is_damaged:
+        content = (folder / "release-east").read_bytes()
+        (folder / "release-east").write_bytes(content[:-1] + b"?")
+    with staying(node_of(members[1], hub)):
+        if is_damaged:
+            until(lambda: present_members(members[1]) is not None)
+            assert state_at(members[1], "models") == "finished"
+        else:
+            until(lambda: not release_at(members[1]).exists())
+    assert release_at(members[0]).exists()
+
+
+def test_a_withdrawal_from_a_sum_is_no_wish_that_is_never_fulfilled(tmp_path: Path) -> None:
+    """It was kept for ever, and with it every new version of the agreement was held back."""
+    members = founded(tmp_path, RISK)
+    hub = LocalHub()
+    nodes = [node_of(member, hub) for member in members]
+    with staying(*nodes):
+        ask_running_node(members[0], "risk", withdraw=True)
+        until(lambda: {state_at(member, "risk") for member in members} == {"finished"})
+        assert nodes[0].task_runs["risk"].is_over
+    assert "withdrawing" not in states_of(members[0])["risk"]
 
 
 def combination(member: Member) -> dict[str, float]:

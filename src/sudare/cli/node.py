@@ -142,6 +142,7 @@ def run(
 ) -> None:
     """Run a task of the agreement with the other members and wait for its end. A node that is running here does the work."""
     from sudare.consortium.relay_failover import answers_at, first_answering
+    from sudare.consortium.task_review import check_can_be_withdrawn
     from sudare.errors import InvalidParameter, NotConnected
     from sudare.frames import column_types
 
@@ -155,7 +156,9 @@ def run(
         raise InvalidParameter(
             f"The day of run '{task}' has not come, so no member begins it.", "Its name ends with it (UTC)."
         )
-    if not withdraw:
+    if withdraw:
+        check_can_be_withdrawn(own, agreement, agreement.task(task))
+    else:
         # Before the others wait for it: records that cannot be opened would stop the task at all of them.
         column_types(own.source(), agreement.schema.source_columns)
     if approve is not None:

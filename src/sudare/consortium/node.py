@@ -47,7 +47,9 @@ from sudare.consortium.peer_watch import PeerWatch
 from sudare.consortium.relay_failover import RelayFailover
 from sudare.consortium.state_format import migrate_state
 from sudare.consortium.task_run import WAITING, TaskRun, has_ended, is_done, round_of
+from sudare.consortium.tasks.checkpoints import WITHDRAWN, CheckpointStore, place_of_release
 from sudare.consortium.tasks.definitions import Task
+from sudare.consortium.tasks.results_folder import is_finished
 from sudare.errors import (
     ConsortiumError,
     InvalidParameter,
@@ -56,6 +58,7 @@ from sudare.errors import (
     LedgerError,
     NotApproved,
     NotConnected,
+    StateDamaged,
     SudareError,
     TaskStopped,
 )
@@ -191,8 +194,24 @@ class Node:
         return [
             task.name
             for task in self.agreement.tasks
-            if told.get(task.name, {"state": OVER[0]})["state"] not in OVER or self._was_withdrawing(task.name)
+            if told.get(task.name, {"state": OVER[0]})["state"] not in OVER
+            or self._was_withdrawing(task.name)
+            or self._keeps_withdrawn(task)
         ]
+
+    def _keeps_withdrawn(self, task: Task) -> bool:
+        """Whether an earlier process of this member was told that a release is taken back, and ended before it had deleted it."""
+        if task.has_sums:
+            return False
+        written = [path for path in self._release_files(task, self.agreement.member_names) if path.is_file()]
+        if not written:
+            return False
+        store = CheckpointStore(self.member.task_folder(self.agreement, task.name))
+        try:
+            return any(store.holds(place_of_release(path.stem), WITHDRAWN) for path in written)
+        except StateDamaged:
+            # Whose task is begun is told of it; nothing here depends on it.
+            return False
 
     def _was_withdrawing(self, name: str) -> bool:
         """Whether an earlier process of this member was to take its release of a task back, and had not yet."""
@@ -210,13 +229,13 @@ class Node:
         return any(future is not None and not future.done() for future in found)
 
     def ask(self, name: str, *, withdraw: bool = False) -> None:
-        """Take up a task, anew if it failed before; and take this member's release back once it is known to all."""
+        """Take up a task, anew if it failed before; and take this member's release back once it is known to all. Sums have none."""
         known = self.task_runs.get(name)
         if known is not None and known.state in ("failed", "denied"):
             withdraw |= self.task_runs.pop(name).withdrawing
             self.dispatcher.forget(name)
         self._add_run(name)
-        self.task_runs[name].withdrawing |= withdraw
+        self.task_runs[name].withdrawing |= withdraw and not self.task_runs[name].task.has_sums
         self.task_runs[name].is_asked_here = True
 
     def health(self) -> dict[str, Any]:
@@ -468,7 +487,7 @@ class Node:
 
     def _handle_finished(self, run: TaskRun, now: float) -> None:
         """Sums rest. This member's release is taken back where that was asked for; what others took back is forgotten here too."""
-        from sudare.consortium.tasks.release_exchange import ReleaseExchange
+        from sudare.consortium.tasks.release_exchange import ReleaseExchange, withdrawal_of
         from sudare.consortium.tasks.sum_script_runner import SumRunner
 
         activity = run.activity
@@ -477,10 +496,13 @@ class Node:
         if not isinstance(activity, ReleaseExchange):
             return
         if run.withdrawing:
-            run.withdrawing = False
+            run.withdrawing, run.is_telling_withdrawal = False, True
             activity.withdraw()
-        withdrawn = activity.withdrawn()
-        gone = [path for path in run.files if path.suffix == ".sudare" and path.stem in withdrawn]
+        elif run.is_telling_withdrawal:
+            # Until then it is said again by the next life of this node, too.
+            run.is_telling_withdrawal = not self.dispatcher.is_told(withdrawal_of(run.task.name))
+        # Also those that an earlier life of this node has written.
+        gone = [path for path in self._release_files(run.task, activity.withdrawn()) if path.is_file()]
         if gone:
             for path in gone:
                 path.unlink(missing_ok=True)
@@ -488,6 +510,11 @@ class Node:
                 self.tell(f"task '{run.task.name}': the release of '{path.stem}' was withdrawn")
             run.files = tuple(self._results_of(run.task, activity))
             self._write_states()
+
+    def _release_files(self, task: Task, names: Iterable[str]) -> list[Path]:
+        """Where the releases of these members are written in the results of a task."""
+        folder = self.member.results_folder(task.name)
+        return [folder / f"{name}.sudare" for name in sorted(names)]
 
     def _fail(self, run: TaskRun, error: SudareError) -> None:
         run.state, run.error, run.ended_at = "failed", error, self.clock()
@@ -668,8 +695,10 @@ class Node:
 
     def _cancel(self, name: str) -> None:
         """End a task here, and tell the others that it was stopped. What it has cost stays spent; asked for again, it goes on."""
-        if states_of(self.member, self.agreement.digest).get(name, {}).get("state") == "failed":
-            # Also one that stopped in an earlier life of this node: others may ask for it again.
+        told = states_of(self.member, self.agreement.digest).get(name, {}).get("state")
+        is_done = is_finished(self.member.results_folder(name), self.agreement.digest)
+        if name not in self.task_runs and told not in ("finished", "denied") and not is_done:
+            # Also one that stopped in an earlier life of this node, or that others begin just now: they may ask for it later.
             self._add_run(name)
         run = self.task_runs.get(name)
         if run is None or (run.is_over and run.state != "failed") or (run.activity and run.activity.finished):
@@ -711,7 +740,7 @@ class Node:
                 "error": None if each.error is None else f"{type(each.error).__name__}: {each.error}",
                 "files": [os.path.relpath(path, self.member.folder) for path in each.files],
                 "ended_by": each.ended_by,
-                **({"withdrawing": True} if each.withdrawing else {}),
+                **({"withdrawing": True} if each.withdrawing or each.is_telling_withdrawal else {}),
             }
             for name, each in self.task_runs.items()
         }

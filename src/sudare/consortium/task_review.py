@@ -13,11 +13,13 @@ from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.agreement.schedules import Schedule
 from sudare.consortium.agreement.taken_versions import check_can_be_taken
 from sudare.consortium.ledger_rollback import check_not_older
+from sudare.consortium.node_control_files import states_of
+from sudare.consortium.node_restart_on_change import OVER
 from sudare.consortium.tasks.definitions import DictionaryTask, Task
 from sudare.consortium.tasks.task_account import mark_of, run_already
 from sudare.consortium.tasks.task_costs import cost_at, entries_at, opened_account
 from sudare.dictionary.member_model_file import read_document
-from sudare.errors import LedgerBusy, SudareError
+from sudare.errors import InvalidParameter, LedgerBusy, SudareError
 from sudare.frames import batches
 from sudare.privacy.account_balance import Amount
 from sudare.privacy.run_account import entries_of
@@ -140,6 +142,21 @@ def start_problems(own: Member) -> list[str]:
         except SudareError as error:
             problems.append(str(error))
     return problems
+
+
+def check_can_be_withdrawn(own: Member, agreement: Agreement, task: Task) -> None:
+    """Raise InvalidParameter where this member has no release in a task, and none is under way: nothing is paid for to be taken back."""
+    if task.has_sums:
+        raise InvalidParameter(
+            f"Task '{task.name}' adds up what all members have, and no release of one member could be taken back.",
+            f"`sudare run {task.name} --cancel` ends one that runs.",
+        )
+    state = states_of(own, agreement.digest).get(task.name, {}).get("state", OVER[0])
+    if state in OVER and not entries_of(mark_of(agreement, task.name), entries_at(own)):
+        raise InvalidParameter(
+            f"Task '{task.name}' has no release of this member under version {agreement.version} of the agreement.",
+            "Nothing was begun or charged. What was published under an earlier version others can delete only by hand: ask them to.",
+        )
 
 
 def budget_left(own: Member) -> dict[str, float] | None:

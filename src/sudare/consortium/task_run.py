@@ -33,6 +33,8 @@ class TaskRun:
     # How often it was taken up again, after it had stopped because of others, since it was last asked for here.
     times_resumed: int = 0
     withdrawing: bool = False
+    # It was taken back here, and not all others have acknowledged that.
+    is_telling_withdrawal: bool = False
     is_asked_here: bool = False
     # Why it is over, where that decides whether it is begun by itself: "cancel" here, or the "time" of a run is past.
     ended_by: str | None = None

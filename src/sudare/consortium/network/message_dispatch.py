@@ -151,7 +151,7 @@ class MessageDispatcher:
     A STOP names the last call of the task that its sender had heard of. One from before a later call says nothing of what is begun since: its sender may go on
     with that, or says again that it has stopped. So it does not matter in which order they come. Numbers of calls begin with the time of day, so that those of
     a process that was started again are larger; where its clock was set back it learns of the others' numbers by their answer, and calls once more.
-    Earlier versions of sudare name no call: their STOPs always count, and so do those with a number that no clock can have given: after the largest one
+    A relay is called by nobody and calls nobody: there a STOP always counts. Earlier versions of sudare name no call: their STOPs always count, and so do those with a number that no clock can have given: after the largest one
     no later call could be told from it, and nobody would go on with anybody again.
     """
 
@@ -165,6 +165,7 @@ class MessageDispatcher:
         self._time_of_day = time_of_day
         self._calls: dict[str, int] = {}
         self._called: dict[str, tuple[str, ...]] = {}
+        self._called_again_for: dict[str, set[str]] = {}
         self._beginning: set[str] = set()
         self._told_of_stop: dict[str, set[tuple[str, bytes]]] = {}
         self._tasks = None if tasks is None else frozenset(tasks)
@@ -211,7 +212,7 @@ class MessageDispatcher:
 
     def ask(self, task: str, receivers: Iterable[str]) -> None:
         """Tell these members that this one begins a task, before it has anything to say in it."""
-        self._called[task] = tuple(receivers)
+        self._called[task], self._called_again_for[task] = tuple(receivers), set()
         self._beginning.add(task)
         self._call(task, max(int(1000 * self._time_of_day()), self._calls.get(task, 0) + 1))
 
@@ -243,8 +244,9 @@ class MessageDispatcher:
             self._tell_of_stop(receiver, task)
         self._offer_held(task, now)
 
-    def _tell_of_stop(self, receiver: str, task: str) -> None:
-        self.session.post(receiver, self._of_last_call(task, STOP).to_bytes())
+    def _tell_of_stop(self, receiver: str, task: str, *, names_call: bool = True) -> None:
+        stop = self._of_last_call(task, STOP)
+        self.session.post(receiver, (stop if names_call else replace(stop, iteration=0)).to_bytes())
 
     def receive(self, packet: Packet, now: float) -> None:
         """A packet from the transport. Nothing that others send makes this raise."""
@@ -281,6 +283,13 @@ class MessageDispatcher:
         return frozenset(
             task for task, names in senders.items() if task not in self._activities and not names.isdisjoint(members)
         )
+
+    def is_told(self, envelope: Envelope) -> bool:
+        """Whether everybody that a task has said this to has acknowledged it, and so has what follows from it on its disk."""
+        activity = self._activities.get(envelope.task)
+        if activity is not None:
+            self._post(activity)
+        return self.session.is_acknowledged(envelope.to_bytes())
 
     def due(self, now: float) -> Iterator[Packet]:
         """Packets to be sent now, each with its receiver."""
@@ -331,16 +340,13 @@ class MessageDispatcher:
             return True
 
     def _offered(self, delivery: Delivery, envelope: Envelope, now: float) -> bool:
-        if (
-            envelope.kind == STOP
-            and delivery.sender != RELAY_NAME
-            and self._is_of_another_call(delivery.sender, envelope)
-        ):
+        is_between_members = RELAY_NAME not in (delivery.sender, self.session.name)
+        if is_between_members and envelope.kind == STOP and self._is_of_another_call(delivery.sender, envelope):
             self.session.acknowledge(delivery)
             return True
-        if envelope.kind == ASKED and delivery.sender != RELAY_NAME and envelope.task not in self._refused:
+        if is_between_members and envelope.kind == ASKED and envelope.task not in self._refused:
             self._let_resume(envelope)
-        if envelope.kind in (STOP, ASKED) and delivery.sender != RELAY_NAME:
+        if is_between_members and envelope.kind in (STOP, ASKED):
             self._note_call(envelope)
         activity, stops = self._activities.get(envelope.task), self._stops.setdefault(delivery.sender, {})
         if activity is not None and envelope.kind != ASKED:
@@ -357,7 +363,10 @@ class MessageDispatcher:
         else:
             stops.pop(envelope.task, None)
             if envelope.task in self._refused or (activity is not None and activity.failure is not None):
-                self._tell_of_stop(delivery.sender, envelope.task)
+                # Who named no call that counts here would take the number of the last one for one from before its own.
+                self._tell_of_stop(
+                    delivery.sender, envelope.task, names_call=(envelope.kind, envelope.iteration) != (ASKED, 0)
+                )
             elif envelope.kind == ASKED:
                 self._note_asked(delivery.sender, envelope.task)
             else:
@@ -383,17 +392,19 @@ class MessageDispatcher:
             if is_running or task in self._beginning:
                 self.session.post(sender, self._of_last_call(task, ASKED).to_bytes())
             return True
-        if task in self._called and stop.iteration > self._calls[task]:
+        if task in self._called and stop.iteration > self._calls[task] and sender not in self._called_again_for[task]:
+            # Once for each of them and each time that it was asked for here: some may have heard of later calls than others.
+            self._called_again_for[task].add(sender)
             self._call(task, stop.iteration + 1)
-            # Once for each time that it was asked for here.
-            del self._called[task]
             return True
         return False
 
     def _note_call(self, envelope: Envelope) -> None:
         """Keep the largest number of a call that was heard of."""
         task, number = envelope.task, envelope.iteration
-        if number > self._calls.get(task, 0) and (task in self._calls or len(self._calls) < _MOST_STOPS):
+        # Where tasks are those of an agreement, there are no more than it has.
+        has_room = self._tasks is not None or task in self._calls or len(self._calls) < _MOST_STOPS
+        if number > self._calls.get(task, 0) and has_room:
             self._calls[task] = number
 
     def _note_asked(self, sender: str, task: str) -> None:

@@ -148,6 +148,10 @@ class Peer:
         self.waiting.append(Pending(content, digest))
         return True
 
+    def has_acknowledged(self, content: bytes) -> bool:
+        """Whether nothing of a message is to be sent any more."""
+        return hashlib.sha256(content).digest() not in self.unacknowledged
+
     def use(self, channel: Channel, since: float) -> bool:
         """Use this channel in the place of the present one. False if too many others were in use and heard of since then."""
         lately = {

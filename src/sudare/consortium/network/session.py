@@ -228,6 +228,10 @@ class Session:
         staying = [peer for peer in self._peers.values() if not peer.has_left]
         return not any(peer.waiting or (peer.channel and peer.channel.pending) for peer in staying)
 
+    def is_acknowledged(self, content: bytes) -> bool:
+        """Whether everybody that this message was posted to has acknowledged it."""
+        return all(peer.has_acknowledged(content) for peer in self._peers.values())
+
     @property
     def has_met_anybody(self) -> bool:
         """Whether another member ever answered in this life."""

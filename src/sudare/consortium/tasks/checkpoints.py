@@ -22,6 +22,8 @@ _MAGIC: Final = b"sudare checkpoint 1\n"
 _DIGEST_BYTES: Final = 32
 # Begins with a dot: no name of a checkpoint does.
 _DAMAGED: Final = ".damaged"
+# What stands in the place of a member's release once that was taken back.
+WITHDRAWN: Final = b"withdrawn"
 
 
 class CheckpointStore:
@@ -67,6 +69,12 @@ class CheckpointStore:
         path = self._path(name)
         return content_of(path) if path.exists() or path.is_symlink() else None
 
+    def holds(self, name: str, content: bytes) -> bool:
+        """Whether this is the content of a name. A file that is larger is not read."""
+        path = self._path(name)
+        sizes = len(content), len(enveloped(name, content))
+        return path.is_file() and path.stat().st_size in sizes and self.load(name) == content
+
     def names(self) -> list[str]:
         """All names that have a content; not those of files that were never finished."""
         return [path.name for path in self._folder.iterdir() if _NAME.fullmatch(path.name)]
@@ -94,6 +102,11 @@ class _Hold:
 
 _holds: WeakValueDictionary[tuple[int, int], _Hold] = WeakValueDictionary()
 _opening: Final = threading.Lock()
+
+
+def place_of_release(member: str) -> str:
+    """The name under which the release of a member is kept."""
+    return f"release-{member}"
 
 
 def enveloped(name: str, content: bytes) -> bytes:

@@ -14,7 +14,7 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sudare.consortium.network.message_dispatch import STOP, Activity, Envelope, stopped_by
-from sudare.consortium.tasks.checkpoints import CheckpointStore
+from sudare.consortium.tasks.checkpoints import WITHDRAWN, CheckpointStore, place_of_release
 from sudare.errors import (
     MessageMalformed,
     NotConnected,
@@ -30,9 +30,13 @@ RELEASE, FETCH, WITHDRAW = "release", "fetch", "withdraw"
 _FETCH_SECONDS: Final = 10.0
 # A member that asks more often than that is answered as often as that.
 _LEAST_ANSWER_SECONDS: Final = 5.0
-_WITHDRAWN: Final = b"withdrawn"
 
 Check = Callable[[Release], None]
+
+
+def withdrawal_of(task: str) -> Envelope:
+    """What a member says that takes its release back."""
+    return Envelope(task, WITHDRAW)
 
 
 def verified(content: bytes, signer: bytes, check: Check) -> Release:
@@ -74,7 +78,7 @@ class ReleaseExchange(Activity):
     def files(self) -> dict[str, bytes]:
         """The releases that are here and were not withdrawn, by member."""
         held = {name: self._held(name) for name in self._keys}
-        return {name: content for name, content in held.items() if content not in (None, _WITHDRAWN) and content}
+        return {name: content for name, content in held.items() if content not in (None, WITHDRAWN) and content}
 
     def withdrawn(self) -> frozenset[str]:
         """Members whose releases were withdrawn. Asked for a few times a second, so that no release is read for it."""
@@ -87,14 +91,14 @@ class ReleaseExchange(Activity):
     def begin(self, now: float) -> None:
         """Publish, unless this member's release was withdrawn before."""
         self._begun_at = self._asked_at = now
-        held = self._store.load(self._place(self._name))
+        held = self._store.load(place_of_release(self._name))
         if held is None:
             try:
                 verified(self._own, self._keys[self._name], self._check)
             except SudareError as error:
                 self.stop(error)
                 return
-            self._store.save(self._place(self._name), self._own)
+            self._store.save(place_of_release(self._name), self._own)
         # It is in the store from now on.
         self._own = b""
         self._publish(*self._others)
@@ -147,14 +151,14 @@ class ReleaseExchange(Activity):
             held = self._held(name)
             if held is not None:
                 self._here.add(name)
-            if held == _WITHDRAWN:
+            if held == WITHDRAWN:
                 self._withdrawn.add(name)
         return name in self._here
 
     def _held(self, name: str) -> bytes | None:
         """A member's release in the store, or its withdrawal. Another's that is damaged is asked for again; raise StateDamaged where it is this member's own."""
         try:
-            return self._store.load(self._place(name))
+            return self._store.load(place_of_release(name))
         except StateDamaged:
             if name == self._name:
                 raise
@@ -162,15 +166,15 @@ class ReleaseExchange(Activity):
 
     def _forget(self, name: str) -> None:
         """A member's release was withdrawn."""
-        if self._held(name) != _WITHDRAWN:
-            self._store.save(self._place(name), _WITHDRAWN)
+        if self._held(name) != WITHDRAWN:
+            self._store.save(place_of_release(name), WITHDRAWN)
         self._withdrawn.add(name)
 
     def _keep(self, sender: str, envelope: Envelope) -> None:
         if envelope.kind != RELEASE:
             raise MessageMalformed(f"'{sender}' sent a message of an unknown kind.", "Use one program version.")
         held = self._held(sender)
-        if held in (_WITHDRAWN, envelope.body):
+        if held in (WITHDRAWN, envelope.body):
             return
         if held is not None:
             raise ReleaseUntrusted(
@@ -181,15 +185,11 @@ class ReleaseExchange(Activity):
         except ReleaseError as error:
             # The same kind of error, with the sender's name before it.
             raise type(error)(f"The release of '{sender}': {error.problem}", error.remedy) from None
-        self._store.save(self._place(sender), envelope.body)
+        self._store.save(place_of_release(sender), envelope.body)
 
     def _publish(self, *receivers: str) -> None:
-        held = self._store.load(self._place(self._name))
+        held = self._store.load(place_of_release(self._name))
         if held is not None:
-            gone = held == _WITHDRAWN
-            envelope = Envelope(self.task, WITHDRAW) if gone else Envelope(self.task, RELEASE, body=held)
+            gone = held == WITHDRAWN
+            envelope = withdrawal_of(self.task) if gone else Envelope(self.task, RELEASE, body=held)
             self._posts += [(name, envelope) for name in receivers]
-
-    @staticmethod
-    def _place(name: str) -> str:
-        return f"release-{name}"
