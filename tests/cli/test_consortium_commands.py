@@ -763,6 +763,8 @@ def test_a_member_comes_and_another_goes_by_new_versions(consortium: Path, sudar
     assert outcome.values["version"] == 2
     assert sudare("consortium", "check", "agreement.next.toml").exit_code == 0
     assert sudare("consortium", "check", "agreement.toml").exit_code == 0
+    told = unwrapped(sudare("status", "--member", "east/member.toml").stdout)
+    assert "is signed by all. A node takes it here at once, or: sudare consortium adopt" in told
     shown = sudare("consortium", "adopt", "--member", "east/member.toml", "--dry-run")
     assert "would be in the agreement's place" in shown.stdout
     taken = sudare("consortium", "adopt", "--member", "east/member.toml", "--json")
@@ -798,6 +800,18 @@ def test_a_member_comes_and_another_goes_by_new_versions(consortium: Path, sudar
     assert "members.east.budget.epsilon" in "".join(line[lines[0].index("changed") :].strip() for line in lines)
 
 
+def test_who_joins_an_agreement_in_force_is_told_before_that_it_would_be_another_one(
+    consortium: Path, sudare: Sudare
+) -> None:
+    """Nobody knows yet whether tasks were run under a first version: it is told, not refused."""
+    before = files(Path())
+    shown = join(sudare, "south", "--dry-run")
+    assert (shown.exit_code, files(Path())) == (0, before)
+    assert "joining makes it another one, which all sign again" in unwrapped(shown.stdout)
+    assert "joining makes it" not in unwrapped(join(sudare, "east", "--dry-run").stdout)
+    assert "now it is another one, which all sign again" in unwrapped(join(sudare, "south").stdout)
+
+
 def test_a_version_waits_for_what_was_paid_for_unless_the_steward_gives_it_up(consortium: Path, sudare: Sudare) -> None:
     from sudare.consortium.tasks.task_account import mark_of
 
@@ -805,9 +819,26 @@ def test_a_version_waits_for_what_was_paid_for_unless_the_steward_gives_it_up(co
     agreement = own.agreement()
     mark = f"{mark_of(agreement, 'risk')}, run 1"
     own.account(agreement).charge(Guarantee(0.5), pure_cost(0.5), "a model", mark)
+    status = ("status", "--member", "east/member.toml")
+    assert sudare(*status, "--json").values["proposed"] is None
     assert sudare("consortium", "amend", "agreement.toml", "--remove-task", "scales").exit_code == 0
     for name in ("east", "north"):
         assert sudare("consortium", "sign", "--next", "--member", f"{name}/member.toml").exit_code == 0
+        if name == "east":
+            shown = unwrapped(sudare(*status).stdout)
+            assert re.search(
+                r"Version 2 of the agreement \(\w{12}\) is proposed; it is not signed yet by: north\.", shown
+            )
+    shown = unwrapped(sudare(*status).stdout)
+    assert re.search(r"Version 2 of the agreement \(\w{12}\) is signed by all\. It is taken here after: risk\.", shown)
+    assert not english_left(sudare("--lang", "ja", *status).output)
+    proposed = sudare(*status, "--json").values["proposed"]
+    assert (proposed["version"], proposed["unsigned"]) == (2, [])
+    assert proposed["waits_for"] == {"risk": "paid for, not finished"}
+    text = Path("agreement.next.toml").read_text()
+    Path("agreement.next.toml").write_text("not an agreement")
+    assert sudare(*status, "--json").values["proposed"] is None
+    Path("agreement.next.toml").write_text(text)
     held = sudare("consortium", "adopt", "--member", "east/member.toml")
     assert held.exit_code == NotApproved.exit_code
     assert "risk (paid for, not finished)" in held.stderr

@@ -97,6 +97,19 @@ def test_a_node_that_cannot_start_on_a_full_disk_says_so_in_words(
     assert "cannot be written (No space left on device). Make room" in outcome.stderr.replace("\n", " ")
 
 
+def test_a_kit_that_this_user_may_not_read_is_named(clinics: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a network drive, where it is another user's: no room that is made would help."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "kit/startup/rootCA.pem")
+
+    monkeypatch.setattr("sudare.consortium.node_connection.transport_of", refused)
+    outcome = invoked("node", "--member", "east/member.toml", "--kit", "kit", "--relay", "localhost:1")
+    assert outcome.exit_code == ConsortiumError.exit_code
+    told = outcome.stderr.replace("\n", " ")
+    assert "may not read or write 'kit/startup/rootCA.pem' (Permission denied). Give it to the user" in told
+
+
 def test_a_second_node_of_a_member_is_refused(clinics: Path) -> None:
     (clinics / "east/state").mkdir(mode=0o700)
     with held_alone(clinics / "east/state/node.lock") as alone:

@@ -84,6 +84,8 @@ def test_a_changed_report_and_one_of_another_key_are_noticed(members: list[Membe
         (tmp_path / "none.json").write_text(content)
         with pytest.raises(AgreementError, match="not a member's report"):
             read_report(tmp_path / "none.json")
+    with pytest.raises(AgreementError, match=r"There is no file 'gone\.json'"):
+        read_report(tmp_path / "gone.json")
     with pytest.raises(AgreementError, match="cannot be written"):
         write_report(tmp_path / "east.json", found)
 

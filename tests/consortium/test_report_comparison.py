@@ -14,7 +14,7 @@ import pytest
 
 from sudare.consortium import Agreement, Budget, LearningTask, Member, MemberEntry, ModelsTask
 from sudare.consortium.agreement.agreement import differences
-from sudare.consortium.agreement.amendments import Amendment, amended
+from sudare.consortium.agreement.amendments import Amendment, amended, history_folder, keep_version
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements, signature_status
 from sudare.consortium.member_report import SignedReport, agreed_values, agreement_values, report_values, signed_report
@@ -374,3 +374,30 @@ def test_a_member_that_left_and_one_that_joined_later_are_noted_and_not_accused(
     for values in (report_values(other), nothing):
         for pair in ((signed(values), of_south), (of_south, signed(values))):
             assert {each.about for each in compared(*pair).findings} == {"agreement"}
+
+
+def test_a_member_that_joined_after_a_task_is_not_accused_of_having_no_entry_of_it(tmp_path: Path) -> None:
+    """Its report lists the versions before, from the history that it was given, and their tasks were not its own."""
+    members = founded(tmp_path, RISK, MODELS, names=("east", "north"))
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], ["risk", "models"])
+    east, west = members[0], tmp_path / "west"
+    first, path = east.agreement(), west / "agreement.toml"
+    entry = MemberEntry("west", IDENTITIES["west"].public_key.hex(), Budget(10.0, 1e-5))
+    following = amended(first, east.statements(), Amendment()).with_member(entry)
+    west.mkdir()
+    keep_version(history_folder(path), first, east.statements())
+    following.save(path)
+    signed_by_all(following, {name: IDENTITIES[name] for name in NAMES}).save(path)
+    joined = replace(east, name="west", folder=west, agreement_path=path, state_folder=west / "state")
+    joined = replace(joined, ledger_address=f"sqlite:///{west}/ledger.db", account_name="west")
+    joined.account(following)
+    of_west, of_east = three_days_later(report_values(joined)), three_days_later(report_values(east))
+    assert [each["version"] for each in of_west["agreements"]] == [1, 2]
+    for pair in ((of_west, of_east), (of_east, of_west)):
+        found = comparison(*pair)
+        assert found.findings == []
+        (note,) = found.notes
+        assert "the report of east does not list version 2" in note
+    # Nor was the report too early for them, by whichever clock.
+    assert not any("made before the end" in note for note in comparison(report_values(joined), of_east).notes)

@@ -125,6 +125,7 @@ def _status_values(own: Member) -> dict[str, Any]:
         "unsigned": list(found.lacking),
         "revoked": list(found.revoked),
         "problems": start_problems(own),
+        "proposed": _proposed_values(own),
         "node_running": running_under is not None,
         "node_agreement": running_under,
         "present": present,
@@ -138,6 +139,44 @@ def _status_values(own: Member) -> dict[str, Any]:
         "shown": [known for each in agreement.tasks if (known := shown_totals(own, agreement, each.name)) is not None],
         "noisy": noisy,
     }
+
+
+def _proposed_values(own: Member) -> dict[str, Any] | None:
+    """The version that is proposed after the present one, who has still to sign it, and what holds it back here; None where there is none that can be read."""
+    from sudare.consortium.agreement.amendments import proposed_after
+    from sudare.consortium.node_restart_on_change import tasks_under_way
+    from sudare.errors import SudareError
+
+    agreement = own.agreement()
+    try:
+        found = proposed_after(agreement, own.agreement_path, own.statements())
+    except SudareError:
+        # A node says what is wrong with it, and so does `sudare consortium check`.
+        return None
+    if found is None:
+        return None
+    proposal, signed = found
+    return {
+        "version": proposal.version,
+        "digest": proposal.digest,
+        "unsigned": sorted({*signed.lacking, *signed.revoked}),
+        "waits_for": tasks_under_way(own, agreement) if own.name in proposal.member_names else {},
+    }
+
+
+def _proposed_lines(proposed: dict[str, Any] | None) -> list[str]:
+    if proposed is None:
+        return []
+    number, digest = proposed["version"], proposed["digest"][:12]
+    if proposed["unsigned"]:
+        unsigned = ", ".join(proposed["unsigned"])
+        return [f"Version {number} of the agreement ({digest}) is proposed; it is not signed yet by: {unsigned}."]
+    if proposed["waits_for"]:
+        waits_for = ", ".join(proposed["waits_for"])
+        return [f"Version {number} of the agreement ({digest}) is signed by all. It is taken here after: {waits_for}."]
+    return [
+        f"Version {number} of the agreement ({digest}) is signed by all. A node takes it here at once, or: sudare consortium adopt"
+    ]
 
 
 def _decided_schedules(own: Member) -> list[dict[str, Any]]:
@@ -167,6 +206,7 @@ def _status_texts(values: dict[str, Any], sums: list[str]) -> list[RenderableTyp
         *(escaped_for_terminal(f"No node would start here: {each}") for each in values["problems"]),
         table,
         *_node_lines(values),
+        *map(escaped_for_terminal, _proposed_lines(values["proposed"])),
         *(escaped_for_terminal(f"{each['task']} stopped: {each['error']}") for each in tasks if each["error"]),
         *_plan_lines(tasks),
         *sums,

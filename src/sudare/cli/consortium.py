@@ -204,6 +204,7 @@ def join(
         key = "A new key would be made" if is_new else "The key is there already"
         lines = [
             f"{name} would join {found.name}, which has {_members(found)}. {key}: {joining.key_path}.",
+            *_would_put_out_of_force_lines(name, found, agreement),
             *_data_lines(joining, found),
             *_plan_lines(found),
             NOTHING_CHANGED,
@@ -467,6 +468,17 @@ def _plan_lines(agreement: Agreement) -> list[str]:
                 f"{name} charges {_cost(*plan)} for a record (of {USUAL_ROWS:,}); its text says {_cost(*agreed)}."
             )
     return lines
+
+
+def _would_put_out_of_force_lines(name: str, found: Agreement, path: Path) -> list[str]:
+    """That joining would put an agreement out of force, before it does."""
+    from sudare.consortium.agreement.consortium_setup_steps import is_in_force
+
+    if name in found.member_names or not is_in_force(found, path):
+        return []
+    return [
+        "All members have signed this agreement: joining makes it another one, which all sign again. A member that comes later joins the next version (sudare consortium amend)."
+    ]
 
 
 def _out_of_force_lines(name: str, before: Agreement, extended: Agreement, was_in_force: bool) -> list[str]:

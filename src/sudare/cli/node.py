@@ -343,7 +343,7 @@ def _started(
 
 @contextmanager
 def _full_disk_told() -> Iterator[None]:
-    """Raise ConsortiumError with what to do where a file cannot be written because of the disk, and the node cannot go on without it."""
+    """Raise ConsortiumError with what to do where a file cannot be used because of the disk or its owner, and the node cannot go on without it."""
     from sudare.errors import ConsortiumError, SudareError
 
     try:
@@ -351,6 +351,11 @@ def _full_disk_told() -> Iterator[None]:
     except OSError as error:
         if isinstance(error, SudareError) or error.errno not in _OF_THE_DISK:
             raise
+        if error.errno in (errno.EACCES, errno.EPERM) and error.filename is not None:
+            raise ConsortiumError(
+                f"This user may not read or write '{Path(os.fsdecode(error.filename))}' ({error.strerror}).",
+                "Give it to the user that the node runs as, with its folder, and start it again: what was begun goes on, and nothing is paid twice.",
+            ) from None
         raise ConsortiumError(
             f"A file of this node cannot be written ({error.strerror}).",
             "Make room, or let it write there, and start it again: what was begun goes on, and nothing is paid twice.",

@@ -207,6 +207,8 @@ def write_report(path: Path, report: SignedReport) -> None:
 
 def read_report(path: Path) -> SignedReport:
     """A report from its file, with a signature that verifies under the key in it. Whose key that is, `signer_problem` tells. Raise AgreementError otherwise."""
+    if not path.exists():
+        raise AgreementError(f"There is no file '{path.name}'.", "Give what `sudare consortium report` wrote.")
     try:
         document = parsed_json(bounded_bytes(path))
         values, key, signature = document["report"], document["public_key"], document["signature"]

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from typing import Final
 
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.network.dropped_messages import DropLines
 from sudare.consortium.network.message_dispatch import MessageDispatcher
 from sudare.consortium.network.transport.base import Transport
+
+# A line that is not up for so long after the start of a process does not come up by itself.
+_FIRST_LINE_SECONDS: Final = 20.0
 
 
 @dataclass
@@ -28,23 +32,35 @@ class PeerWatch:
     tell: Callable[[str], None]
     present: frozenset[str] = frozenset()
     reaches_relay: bool = False
+    # When a relay that was never reached is told of; None once it was told of, or reached.
+    _missed_at: float | None = float("inf")
     _drop_lines: DropLines = field(default_factory=DropLines)
     _told: set[str] = field(default_factory=set)
 
     def look(self, now: float) -> None:
         """Say what has changed since."""
-        self._look_at_line()
+        self._look_at_line(now)
         self._look_at_presence(now)
         self._look_at_drops(now)
         self._look_at_keys()
 
-    def _look_at_line(self) -> None:
+    def _look_at_line(self, now: float) -> None:
         reaches = self.transport.reaches_relay()
-        if reaches and not self.reaches_relay:
-            self.log.write("relay-reached")
-        elif self.reaches_relay and not reaches:
+        if reaches:
+            self._missed_at = None
+            if not self.reaches_relay:
+                self.log.write("relay-reached")
+        elif self.reaches_relay:
             self.log.write("relay-lost")
             self.tell("the line to the relay is down; it is tried again all the time, and what was begun goes on then")
+        elif self._missed_at is not None:
+            self._missed_at = min(self._missed_at, now + _FIRST_LINE_SECONDS)
+            if now >= self._missed_at:
+                self._missed_at = None
+                self.log.write("relay-lost")
+                self.tell(
+                    "the relay is not reached: it is down, or line, proxy or certificate are not right; it is tried again all the time"
+                )
         self.reaches_relay = reaches
 
     def _look_at_presence(self, now: float) -> None:

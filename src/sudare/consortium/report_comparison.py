@@ -84,7 +84,7 @@ def compared(first: SignedReport, second: SignedReport) -> Comparison:
             *_about_omissions(one, other),
             *_about_omissions(other, one),
             *_about_agreements(one, other),
-            *_about_tasks(one.values, other.values),
+            *_about_tasks(one, other),
             *(_about_one_ledger(one.values, other.values) if one.member == other.member else ()),
         ]
         notes = [*_open_questions(one, other), *(_open_questions(other, one) if second != first else ())]
@@ -429,8 +429,9 @@ def _ends_before(one: _Values, other: _Values) -> bool:
     return len(names) == 1 and bool(ours) and bool(theirs) and max(ours) < min(theirs)
 
 
-def _about_tasks(first: _Values, second: _Values) -> Iterator[Finding]:
-    both = str(first["member"]), str(second["member"])
+def _about_tasks(one: _Read, other_report: _Read) -> Iterator[Finding]:
+    first, second = one.values, other_report.values
+    both = one.member, other_report.member
     theirs = {(each["agreement"], each["task"]): each for each in second["tasks"]}
     listed = (*first["agreements"], *second["agreements"])
     must_stay = {each["digest"] for each in listed if each["all_must_stay"]}
@@ -450,12 +451,12 @@ def _about_tasks(first: _Values, second: _Values) -> Iterator[Finding]:
         # Everybody's release is in what came of a task without sums, whoever may leave sums.
         if has_sums and ours["agreement"] not in must_stay:
             continue
-        for task, teller, another, maker in ((ours, first, other, second), (other, second, ours, first)):
-            if _is_unpaid(task, another) and not _is_before_end(maker, task, teller):
+        for task, teller, another, maker in ((ours, one, other, other_report), (other, other_report, ours, one)):
+            if _is_unpaid(task, another, maker) and not _is_before_end(maker.values, task, teller.values):
                 yield Finding(
                     "entry",
-                    f"{name}: {teller['member']} reports that it was finished with all members, and {maker['member']} that its ledger has no entry of it",
-                    (str(teller["member"]), str(maker["member"])),
+                    f"{name}: {teller.member} reports that it was finished with all members, and {maker.member} that its ledger has no entry of it",
+                    (teller.member, maker.member),
                 )
 
 
@@ -464,9 +465,14 @@ def _is_finished(task: _Values) -> bool:
     return bool(task["results"]) or (task["has_sums"] and task.get("finished_at") is not None)
 
 
-def _is_unpaid(task: _Values, another: _Values) -> bool:
-    """Whether a task was finished at one member, and another has nothing of it in its ledger."""
-    return _is_finished(task) and not another["entries"]
+def _is_unpaid(task: _Values, another: _Values, maker: _Read) -> bool:
+    """Whether a task was finished at one member, and another, whose task it was too, has nothing of it in its ledger.
+
+    Of a version of the agreement that does not name the maker of that report, as before it joined, nothing can be in its ledger.
+    """
+    found = maker.versions.get(str(another["agreement"]))
+    is_theirs = found is None or maker.member in found[0].member_names
+    return is_theirs and _is_finished(task) and not another["entries"]
 
 
 def _is_before_end(report: _Values, task: _Values, teller: _Values) -> bool:
@@ -556,7 +562,7 @@ def _open_questions(one: _Read, other: _Read) -> Iterator[str]:
     theirs = {(each["agreement"], each["task"]): each for each in other.values["tasks"]}
     for ours in values["tasks"]:
         task = theirs.get((ours["agreement"], ours["task"]))
-        if task is not None and _is_unpaid(task, ours) and _is_before_end(values, task, other.values):
+        if task is not None and _is_unpaid(task, ours, one) and _is_before_end(values, task, other.values):
             yield f"{ours['task']}: by its date the report of {who} was made before the end of this task, or so soon after it that a wrong clock can be all; ask for one that is made two days after the end"
     yield from _not_yet_listed(one, other)
     if _ends_before(values, other.values):

@@ -8,7 +8,15 @@ from functools import partial
 from typing import Any
 
 from sudare.consortium.agreement.agreement import Agreement
-from sudare.consortium.agreement.approvals import Approvals, Verdict, exceeded_bound, is_used, required
+from sudare.consortium.agreement.approvals import (
+    Approvals,
+    Verdict,
+    check_not_run,
+    exceeded_bound,
+    is_paid_in_another_version,
+    is_used,
+    required,
+)
 from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.agreement.schedules import Schedule
 from sudare.consortium.agreement.taken_versions import check_can_be_taken
@@ -16,7 +24,7 @@ from sudare.consortium.ledger_rollback import check_not_older
 from sudare.consortium.node_control_files import states_of
 from sudare.consortium.node_restart_on_change import OVER
 from sudare.consortium.tasks.definitions import DictionaryTask, Task
-from sudare.consortium.tasks.task_account import mark_of, run_already
+from sudare.consortium.tasks.task_account import mark_of
 from sudare.consortium.tasks.task_costs import cost_at, entries_at, opened_account
 from sudare.dictionary.member_model_file import read_document
 from sudare.errors import InvalidParameter, LedgerBusy, SudareError
@@ -54,8 +62,8 @@ def decide_task(
     task = agreement.task(name if schedule is None else schedule.run_names[0])
     approvals = Approvals(own.state_folder)
     found = approvals.state(agreement, task) if schedule is None else approvals.schedule_state(agreement, schedule)
-    if verdict == "approved" and schedule is None and is_used(own, agreement, task):
-        raise run_already(name)
+    if verdict == "approved" and schedule is None:
+        check_not_run(own, agreement, task)
     # What is approved is what the run will cost; to deny it, nobody needs to know.
     cost = cost_at(own, agreement, task) if verdict == "approved" else known_cost(own, agreement, task)
     amount = Amount(0.0, 0.0) if cost is None else cost
@@ -87,7 +95,7 @@ def task_values(own: Member, agreement: Agreement, name: str) -> dict[str, Any]:
         "reason": decision.reason,
         "refused_by_policy": bound is not None,
         "exceeded_bound": bound,
-        "used": is_used(own, agreement, task),
+        "used": is_used(own, agreement, task) or is_paid_in_another_version(own, agreement, task),
     }
 
 

@@ -28,7 +28,7 @@ from sudare.consortium.agreement.taken_versions import take_version
 from sudare.consortium.node import Node
 from sudare.consortium.node_control_files import ask_running_node
 from sudare.consortium.sum_terms import budget_lines, schedule_lines, schedule_values
-from sudare.consortium.task_review import decide_task
+from sudare.consortium.task_review import decide_task, task_values
 from sudare.consortium.tasks.task_account import mark_of
 from sudare.consortium.tasks.task_costs import check_plannable
 from sudare.errors import AgreementError, BudgetExceeded, NotApproved, SudareError, TaskStopped
@@ -301,6 +301,10 @@ def test_a_new_version_repeats_no_run_that_was_paid_for(tmp_path: Path) -> None:
     assert node.task_runs == {}
     with pytest.raises(NotApproved, match="another version"):
         permit(member, following, following.task(name))
+    # The steward sees it, and is asked for nothing.
+    assert [task_values(member, following, each)["used"] for each in (name, "risk-2026-12-02")] == [True, False]
+    with pytest.raises(NotApproved, match="another version"):
+        decide_task(member, name, "approved", "once more")
     assert permit(member, following, following.task("risk-2026-12-02")).epsilon == 0.5
     # What is no run of a schedule is another task in another version, as before.
     assert permit(member, following, following.task("risk")).epsilon == 0.5

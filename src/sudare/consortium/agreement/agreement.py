@@ -187,11 +187,13 @@ class Agreement:
                         f"Use some of: {', '.join(map(repr, self.schema.columns))}.",
                     )
             for member in self.members:
-                if task.cost[0] > member.budget.epsilon or task.cost[1] > member.budget.delta:
-                    raise AgreementError(
-                        f"`tasks.{task.name}` costs more than `members.{member.name}.budget` holds.",
-                        "Lower the task's epsilon and delta, or raise the member's budget.",
-                    )
+                budget = member.budget.epsilon, member.budget.delta
+                for sign, costs, holds in zip(("ε", "δ"), task.cost, budget, strict=True):
+                    if costs > holds:
+                        raise AgreementError(
+                            f"`tasks.{task.name}` costs more than `members.{member.name}.budget` holds: {sign} = {costs:g}, and there is {holds:g}.",
+                            "Lower the task's epsilon and delta, or raise the member's budget.",
+                        )
 
         self.check_schedules(lambda schedule: self.task(schedule.task).cost)
 

@@ -227,6 +227,20 @@ def _proposal(agreement_path: Path) -> Agreement | None:
         return None
 
 
+def proposed_after(
+    agreement: Agreement, agreement_path: Path, known: Statements
+) -> tuple[Agreement, SignatureStatus] | None:
+    """The version that is proposed after this one, whoever has signed it, and what its signatures come to with what is known under this one.
+
+    None where nothing is proposed, or something that does not say that it follows this one. Raise as loading does.
+    """
+    proposal = _proposal(agreement_path)
+    if proposal is None or proposal.previous != agreement.digest:
+        return None
+    statements = Statements.load(proposal_path(agreement_path))
+    return proposal, signature_status(proposal, carried(statements, known))
+
+
 def adopt_proposal(agreement_path: Path, known: Known | None = None, *, instead: bool = False) -> Agreement:
     """The proposed version, in the place of the present one, which is kept in the history. Repeated after a crash, it goes on where it was.
 

@@ -92,13 +92,7 @@ def permit(member: Member, agreement: Agreement, task: Task) -> Permission:
         raise undecided(task.name)
     # What the ledger says is paid counts only where it is the ledger that this member knows.
     check_not_older(member)
-    if is_used(member, agreement, task):
-        raise run_already(task.name)
-    if is_paid_in_another_version(member, agreement, task):
-        raise NotApproved(
-            f"Run '{task.name}' was paid for under another version of the agreement.",
-            "Nothing is missing: the next run is begun on its day. To have another one before, agree on a task of its own.",
-        )
+    check_not_run(member, agreement, task)
     _check_nothing_unknown_paid(member, agreement, task)
     planned = cost_at(member, agreement, task)
     cost = _EXACT if planned is None else planned
@@ -152,6 +146,17 @@ def is_used(member: Member, agreement: Agreement, task: Task) -> bool:
     return bool(entered) and not (folder.is_dir() and any(folder.iterdir()))
 
 
+def check_not_run(member: Member, agreement: Agreement, task: Task) -> None:
+    """Raise NotApproved where the task was run here already, or as a run of a schedule under another version of the agreement: no steward begins it again."""
+    if is_used(member, agreement, task):
+        raise run_already(task.name)
+    if is_paid_in_another_version(member, agreement, task):
+        raise NotApproved(
+            f"Run '{task.name}' was paid for under another version of the agreement.",
+            "Nothing is missing: the next run is begun on its day. To have another one before, agree on a task of its own.",
+        )
+
+
 def has_begun(member: Member, agreement: Agreement, task: Task) -> bool:
     """Whether something of the task was kept here, or paid for."""
     folder = member.task_folder(agreement, task.name)
@@ -165,8 +170,9 @@ def is_paid_in_another_version(member: Member, agreement: Agreement, task: Task)
     if agreement.schedule_of(task.name) is None:
         return False
     paid = agreements_that_paid(task.name, entries_at(member))
-    known = {short_digest(digest) for digest in version_digests(member, agreement)}
-    return bool(paid & known) and short_digest(agreement.digest) not in paid
+    if not paid or short_digest(agreement.digest) in paid:
+        return False
+    return bool(paid & {short_digest(digest) for digest in version_digests(member, agreement)})
 
 
 def _check_nothing_unknown_paid(member: Member, agreement: Agreement, task: Task) -> None:
