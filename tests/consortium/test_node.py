@@ -27,6 +27,8 @@ from sudare.consortium import (
     ModelsTask,
     ScalerTask,
 )
+from sudare.consortium.agreement.agreement import Agreement
+from sudare.consortium.agreement.approvals import permit
 from sudare.consortium.agreement.member_settings import Data, Member
 from sudare.consortium.health_endpoint import HealthEndpoint
 from sudare.consortium.network.message_dispatch import Envelope, drive
@@ -36,7 +38,9 @@ from sudare.consortium.node_control_files import ask_running_node, present_membe
 from sudare.consortium.node_metrics import node_metrics
 from sudare.consortium.node_restart_on_change import tasks_under_way
 from sudare.consortium.tasks.checkpoints import CheckpointStore
+from sudare.consortium.tasks.definitions import Task
 from sudare.consortium.tasks.sum_script_runner import SumRunner
+from sudare.consortium.tasks.task_account import Permission
 from sudare.consortium.tasks.task_activities import activity_of
 from sudare.dictionary.in_process_secure_sums import ADDENDS
 from sudare.errors import ConsortiumError, InvalidParameter, LedgerRolledBack, NotApproved, TaskStopped
@@ -442,6 +446,29 @@ def test_a_task_waits_for_the_steward_and_others_wait_with_it(tmp_path: Path) ->
     steward.join()
     assert [node.task_runs["risk"].error for node in nodes] == [None] * 3
     assert all(node.task_runs["risk"].state == "finished" for node in nodes)
+
+
+def test_an_approval_between_the_question_and_the_answer_denies_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The steward approves just after it was seen that nothing had been decided."""
+    members = founded(tmp_path, RISK, approval=frozenset({"learning"}))
+    hub, times = LocalHub(), 0
+
+    def approved_meanwhile(member: Member, agreement: Agreement, task: Task) -> Permission:
+        nonlocal times
+        try:
+            return permit(member, agreement, task)
+        except NotApproved:
+            times += 1
+            Approvals(member.state_folder).decide(agreement, task, "approved", "")
+            raise
+
+    monkeypatch.setattr("sudare.consortium.agreement.approvals.permit", approved_meanwhile)
+    nodes = [node_of(member, hub) for member in members]
+    run_together(nodes, ["risk"])
+    assert [node.task_runs["risk"].error for node in nodes] == [None] * 3
+    assert times == 3
 
 
 def test_a_denied_task_stops_everywhere_and_only_the_denier_knows_why(tmp_path: Path) -> None:

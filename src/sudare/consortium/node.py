@@ -391,7 +391,7 @@ class Node:
             self._handle_finished(run, now)
 
     def _ask_steward(self, run: TaskRun) -> None:
-        from sudare.consortium.agreement.approvals import has_begun, permit, required
+        from sudare.consortium.agreement.approvals import Approvals, has_begun, permit, required
 
         task, time_of_run = run.task, self.agreement.time_of(run.task.name, self.today())
         if time_of_run == "early":
@@ -400,10 +400,11 @@ class Node:
             run.ended_by = "time"
             self._deny(run, NotApproved(f"The time of run '{task.name}' is over.", "The next one begins on its day."))
             return
+        before = Approvals(self.member.state_folder).state(self.agreement, task).state
         try:
             permit(self.member, self.agreement, task)
         except NotApproved as error:
-            self._handle_not_approved(run, error)
+            self._handle_not_approved(run, error, before)
             return
         self.loop.note_reached()
         if required(self.member, task):
@@ -414,7 +415,8 @@ class Node:
         run.state = "preparing"
         run.prepared = self._workers.submit(self._prepared, task, partial(self._check_wanted, run))
 
-    def _handle_not_approved(self, run: TaskRun, error: NotApproved) -> None:
+    def _handle_not_approved(self, run: TaskRun, error: NotApproved, before: str) -> None:
+        """Wait for the steward, or deny the run. `before` is what was decided when it was asked for: where that has changed since, it is asked for again."""
         from sudare.consortium.agreement.approvals import Approvals
 
         state = Approvals(self.member.state_folder).state(self.agreement, run.task).state
@@ -424,8 +426,8 @@ class Node:
                 self.tell(f"task '{name}' needs the steward's approval: sudare approve {name}")
                 self.log.write("task-waits", task=name)
             run.state = "waits for the steward"
-            return
-        self._deny(run, error)
+        elif state == before:
+            self._deny(run, error)
 
     def _deny(self, run: TaskRun, error: NotApproved) -> None:
         run.state, run.error = "denied", error
