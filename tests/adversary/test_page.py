@@ -10,6 +10,7 @@ import io
 import json
 import os
 import re
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from sudare.frames.table_slices import Slice
 from sudare.perturbation import RecordPerturbation
 from sudare.privacy import source_identity
 from sudare.privacy.guarantee import Neighbours
-from sudare.requests.approved_request_job import run
+from sudare.requests.approved_request_job import run, start
 from sudare.requests.price import is_in_state
 from sudare.requests.request_actions import ask, decide
 from sudare.requests.request_kinds import KINDS
@@ -526,3 +527,64 @@ def test_a_disk_that_has_no_room_for_the_log_stops_nobody(folder: Path) -> None:
     lines = [json.loads(line) for line in written]
     assert [line["event"] for line in lines] == ["not-written", "budget-raised"]
     assert lines[0]["count"] == 2
+
+
+# To show a steward something else than what is kept, and to see what is the steward's
+
+
+def page_of_a_house(folder: Path, **changes: Any) -> TestPage:
+    """A page over a table that an analyst may ask about."""
+    house(folder)
+    tables = {"visits": TableSettings("visits", str(folder / "visits.csv"), "visits", "visits", budget=2.0)}
+    return TestPage(folder, schemas=folder, signing_key=folder / "key.pem", tables=tables, **changes)
+
+
+ASKED = {"table": "visits", "kind": "mean", "value-epsilon": "0.5", "act": "ask"}
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_ask_for_a_purpose_and_show_the_steward_another(folder: Path, language: str) -> None:
+    page = page_of_a_house(folder)
+    purpose = 'only by=["ward, and then every name to a newspaper"], --epsilon 9'
+    page.client("analyst", "eve").submit("/requests/new", {**ASKED, "purpose": purpose})
+    steward = page.client()
+    steward.headers["accept-language"] = language
+    (request,) = (folder / "requests").glob("[0-9a-f]*.json")
+    for path in ("/", "/requests", f"/requests/{request.stem}"):
+        assert purpose in html.unescape(steward.get(path).text)
+
+
+def test_see_where_a_table_was_that_an_account_was_opened_for(folder: Path) -> None:
+    page = page_of_a_house(folder)
+    Ledger(folder / "ledger.db").account("visits", epsilon=2.0, source="/srv/elsewhere/visits.csv")
+    for role in ("analyst", "steward"):
+        told = page.client(role, "eve").submit("/requests/new", {**ASKED, "act": "price"}).text
+        assert "pays for" in told
+        assert ("/srv/elsewhere" in told) == (role == "steward")
+
+
+def test_keep_a_japanese_page_busy_by_a_name(folder: Path) -> None:
+    """What a message quotes was divided and compared with all messages, again and again: seconds, minutes for a long key of a schema."""
+    page = page_of_a_house(folder)
+    steward = page.client()
+    steward.headers["accept-language"] = "ja"
+    long = ("ab; cd. ef: gh  ij " * 400)[:7000]
+    form = {"mode": "text", "digest": "", "text": f'[columns.age]\nkind = "number"\n"{long}" = 1\n'}
+    steward.get("/schemas/visits")
+    began = time.process_time()
+    assert long[:60] in html.unescape(steward.submit("/schemas/visits", form).text)
+    assert time.process_time() - began < 5
+
+
+def test_have_a_module_run_from_the_folder_that_the_page_works_in(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may put files beside the table, and read no key, would have them run with the key."""
+    settings = house(folder)
+    (folder / "json.py").write_text(f"open({str(folder / 'ran')!r}, 'w')")
+    request = ask(settings, "visits", "mean", {"epsilon": ["0.5"]}, who="eve", purpose="a talk")
+    decide(settings, request.identity, 1, "approved", who="aiko", reason="fits")
+    monkeypatch.chdir(folder)
+    assert start(settings, request.identity).wait(300) == 0
+    assert settings.store.request(request.identity).state == "done"
+    assert not (folder / "ran").exists()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from sudare.languages import language_in_use, translated, translator
-from sudare.languages.text_template import filled, gaps, literal_text, pattern
-from sudare.languages.translation import _Catalogue
+from sudare.languages.text_template import filled, gaps, literal_text, pattern, tokens
+from sudare.languages.translation import _LONGEST_TEXT, _MOST_PARTS, _Catalogue, _catalogue, _Translation
 from tests.languages.english_left import english_left
 
 CATALOGUE = _Catalogue(
@@ -135,3 +137,40 @@ def test_english_in_a_japanese_text_is_found() -> None:
     assert english_left("合意書 'two clinics' は `sudare status` で。sudare fit table a.csv --by ward") == []
     assert english_left("費用は ε = 1 です。It would be refused.") == ["It would be refused"]
     assert english_left("days kept の平均", names=["days kept"]) == []
+
+
+def test_a_text_of_many_parts_is_looked_up_once_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What somebody wrote is in messages, too: a name of a few hundred letters took ten seconds."""
+    looked_up = []
+    plain = _Translation._looked_up
+
+    def counted(self: _Translation, text: str, depth: int) -> str | None:
+        looked_up.append((text, depth))
+        return plain(self, text, depth)
+
+    monkeypatch.setattr(_Translation, "_looked_up", counted)
+    same = "ab; cd. ef: gh  ij\n" * (_LONGEST_TEXT // 20)
+    assert translated(same, "ja") == same
+    assert len(looked_up) == len(set(looked_up)) < 200
+    looked_up.clear()
+    different = "; ".join(f"ab{number:x}. cd{number:x}" for number in range(700))[:_LONGEST_TEXT]
+    assert translated(different, "ja") == different
+    assert len(looked_up) <= _MOST_PARTS
+
+
+def test_no_template_is_compared_with_a_text_for_long() -> None:
+    """Each gap could end at many places: all of them together were tried, which took minutes for a name of 250 letters."""
+    patterns = [(template, pattern(template)) for template in _catalogue("ja").templates if len(gaps(template)) > 2]
+    began = time.process_time()
+    for template, compiled in patterns:
+        pieces = [piece for kind, piece in tokens(template) if kind == "text"]
+        inner = pieces[1:-1] or pieces
+        for again in ("".join(inner), min(inner, key=len)):
+            compiled.fullmatch(f"{pieces[0]}{''.join(inner)}{again * 60}!")
+    assert time.process_time() - began < 10
+
+
+def test_a_gap_ends_where_the_text_after_it_comes_first() -> None:
+    found = pattern("{first} of {second}{third} is {count} {row|rows}.").fullmatch("a of b of c is d is 2 rows.")
+    assert found is not None
+    assert found.groupdict() == {"first": "a", "second": "", "third": "b of c", "count": "d is 2"}

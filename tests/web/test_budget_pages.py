@@ -66,6 +66,7 @@ def test_a_steward_raises_a_budget(page: TestPage) -> None:
         {"epsilon": "1", "reason": "less"},
         {"epsilon": "3", "reason": " "},
         {"epsilon": "three", "reason": "x"},
+        {"epsilon": "2_5", "reason": "x"},
         {"epsilon": "nan", "reason": "x"},
         {"epsilon": "-1", "reason": "x"},
         {"epsilon": "3", "reason": "x\ny"},

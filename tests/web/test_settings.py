@@ -121,10 +121,30 @@ def test_a_public_address_is_kept_as_browsers_name_it(tmp_path: Path, typed: str
     assert read(tmp_path, text).public_address == kept
 
 
+@pytest.mark.parametrize(
+    ("typed", "problem"),
+    [
+        ("https://straße.example", "different ways"),
+        ("https://λόγος.example", "different ways"),
+        ("https://a\u200cb.example", "different ways"),
+        ("https://page example.org", "not an address"),
+        ("https://page.example.org,evil.example", "not an address"),
+        ("https://p%61ge.example.org", "not an address"),
+        ("https://page.example.org:x", "not an address"),
+        ("https://[fe80::1%25eth0]:0x", "not an address"),
+    ],
+)
+def test_a_public_address_that_browsers_name_otherwise_is_refused(tmp_path: Path, typed: str, problem: str) -> None:
+    """`straße` was kept as `strasse`, which is somebody else's name: the printed address led there."""
+    with pytest.raises(InvalidParameter, match=problem):
+        read(tmp_path, WHOLE.replace("https://page.example.org:8443", typed))
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_a_page_that_listens_everywhere_has_a_name(tmp_path: Path, host: str) -> None:
     text = WHOLE.replace("0.0.0.0", host)
     assert {"page.example.org:8443", "127.0.0.1:8443", "localhost:8443"} <= allowed_hosts(read(tmp_path, text))
+    assert not {"0.0.0.0:8443", "[::]:8443"} & allowed_hosts(read(tmp_path, text))
     with pytest.raises(InvalidParameter, match="by which name browsers call it"):
         read(tmp_path, text.replace("public_address", "# public_address"))
 

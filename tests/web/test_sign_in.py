@@ -23,6 +23,7 @@ from sudare.web.sessions import (
     TOKEN_SECONDS,
     address_block,
 )
+from sudare.web.settings import is_everywhere, is_loopback
 from tests.web.kit import Client, TestPage
 
 PASSWORD = "correct horse battery"
@@ -219,6 +220,13 @@ class TestPasswords:
     def test_addresses_of_one_computer_count_together(self, page: TestPage) -> None:
         assert address_block("2001:db8::1") == address_block("2001:db8::2:1") != address_block("2001:db8:0:1::1")
         assert address_block("10.0.0.1") != address_block("10.0.0.2")
+
+    def test_computers_of_ipv4_are_apart_where_a_socket_for_both_is_listened_at(self) -> None:
+        """One of them could use up the guesses of all."""
+        assert address_block("::ffff:10.0.0.1") == address_block("10.0.0.1") != address_block("::ffff:10.0.0.2")
+        assert is_loopback("::ffff:127.0.0.1")
+        assert is_everywhere("::ffff:0.0.0.0")
+        assert not is_loopback("::ffff:10.0.0.1")
 
     def test_a_forged_form_does_not(self, page: TestPage) -> None:
         client = page.client(None)

@@ -50,19 +50,31 @@ def is_exact(template: str) -> bool:
 
 
 def pattern(template: str) -> re.Pattern[str]:
-    """What matches the texts that the template makes; a gap that comes twice holds the same both times."""
-    parts, seen = [], set[str]()
+    """What matches the texts that the template makes; a gap that comes twice holds the same both times.
+
+    A gap ends where the text after it comes first, and this is not tried again: time is in proportion to the text, whoever wrote it.
+    """
+    parts, seen, was_gap = [""], set[str](), False
+    comes_twice = False
     for kind, piece in tokens(template):
+        is_new_gap = kind == "gap" and piece not in seen
+        if is_new_gap and not was_gap:
+            parts.append("")
         if kind == "text":
-            parts.append(re.escape(piece))
+            parts[-1] += re.escape(piece)
         elif kind == "choice":
             words = sorted(piece.split("|"), key=len, reverse=True)
-            parts.append(f"(?:{'|'.join(map(re.escape, words))})")
-        elif piece in seen:
-            parts.append(f"(?P={piece})")
-        else:
+            parts[-1] += f"(?:{'|'.join(map(re.escape, words))})"
+        elif is_new_gap:
             seen.add(piece)
-            parts.append(f"(?P<{piece}>.*?)")
+            parts[-1] += f"(?P<{piece}>.*?)"
+        else:
+            comes_twice = True
+            parts[-1] += f"(?P={piece})"
+        was_gap = is_new_gap
+    # The last part ends with the text. Where a gap comes twice, what it first holds may have to be longer.
+    if not comes_twice:
+        parts[1:-1] = [f"(?>{part})" for part in parts[1:-1]]
     return re.compile("".join(parts), re.DOTALL)
 
 

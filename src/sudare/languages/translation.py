@@ -21,6 +21,8 @@ LANGUAGES: Final[tuple[Language, ...]] = get_args(Language)
 # A text is a sentence or a few; longer ones are not ours, and would take long to compare with all templates.
 _LONGEST_TEXT: Final = 8_000
 _DEEPEST: Final = 4
+# Our own texts have some dozens of parts.
+_MOST_PARTS: Final = 2000
 # Letters of its own with which a template still says little.
 _FEW_LETTERS: Final = 10
 # Where a text of several parts may be divided, if no template has made the whole. Each part keeps what ends it.
@@ -52,17 +54,17 @@ def translated(text: str, language: Language) -> str:
     return _catalogue(language).translated(text, _DEEPEST) or text
 
 
-def translator(language: Language) -> Translator:
+def translator(language: Language, put: Callable[[str], str] = str) -> Translator:
     """`_` for templates: `_("…")` is the text in the language, and `_("… {name} …", name=value)` has the values in its gaps.
 
-    Values are filled in as they are; what is itself a text of ours goes through `_` first.
+    Values are filled in as they are; what is itself a text of ours goes through `_` first. `put` says our own texts in other words, and no values.
     """
 
     def translate(text: str, /, **values: object) -> str:
         if not values:
-            return translated(text, language)
+            return put(translated(text, language))
         template = text if language == "en" else _catalogue(language).templates.get(text, text)
-        return filled(template, values)
+        return filled(put(template), values)
 
     return translate
 
@@ -131,10 +133,10 @@ class _Catalogue:
 
     def __init__(self, templates: Mapping[str, str]) -> None:
         self.templates = templates
-        self._exact = {filled(key, {}): filled(value, {}) for key, value in templates.items() if is_exact(key)}
-        for text, told in list(self._exact.items()):
+        self.exact = {filled(key, {}): filled(value, {}) for key, value in templates.items() if is_exact(key)}
+        for text, told in list(self.exact.items()):
             # A part of a text is found with or without the blank that set it off.
-            self._exact.setdefault(text.strip(), told.strip())
+            self.exact.setdefault(text.strip(), told.strip())
         self._by_first_word: defaultdict[str, list[_Template]] = defaultdict(list)
         for key, value in templates.items():
             if not is_exact(key):
@@ -142,24 +144,44 @@ class _Catalogue:
 
     def translated(self, text: str, depth: int) -> str | None:
         """The text in this language, or None where it is not one of ours."""
-        if text in self._exact:
-            return self._exact[text]
+        return _Translation(self).translated(text, depth)
+
+    def likely(self, text: str) -> list[_Template]:
+        """Templates that may have made the text, those with most words of their own first."""
+        words = {"", _first_word(("text", text))}
+        found = [template for word in words for template in self._by_first_word.get(word, [])]
+        return sorted(found, key=lambda template: -template.weight)
+
+
+class _Translation:
+    """One text on its way: parts that come again are looked up once, and nobody's text can be made of so many different parts that it takes long."""
+
+    def __init__(self, catalogue: _Catalogue) -> None:
+        self._catalogue = catalogue
+        self._known: dict[tuple[str, int], str | None] = {}
+
+    def translated(self, text: str, depth: int) -> str | None:
+        """A part of it in the language, or None where it is not one of ours."""
+        if text in self._catalogue.exact:
+            return self._catalogue.exact[text]
         if not depth:
             return None
+        if (text, depth) not in self._known:
+            # Until it is known, and for good where there are too many: left as it is.
+            self._known[text, depth] = None
+            if len(self._known) <= _MOST_PARTS:
+                self._known[text, depth] = self._looked_up(text, depth)
+        return self._known[text, depth]
+
+    def _looked_up(self, text: str, depth: int) -> str | None:
         # A template of hardly any words makes many texts: it is asked after sentences that are known one by one.
-        likely = self._likely(text)
+        likely = self._catalogue.likely(text)
         return (
             self._from_templates([template for template in likely if not template.is_short], text, depth)
             or self._in_parts(text, depth, all)
             or self._from_templates([template for template in likely if template.is_short], text, depth)
             or self._in_parts(text, depth, any)
         )
-
-    def _likely(self, text: str) -> list[_Template]:
-        """Templates that may have made the text, those with most words of their own first."""
-        words = {"", _first_word(("text", text))}
-        found = [template for word in words for template in self._by_first_word.get(word, [])]
-        return sorted(found, key=lambda template: -template.weight)
 
     def _from_templates(self, templates: Iterable[_Template], text: str, depth: int) -> str | None:
         for template in templates:

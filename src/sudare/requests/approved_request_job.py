@@ -328,7 +328,8 @@ def start(settings: RequestSettings, identity: str) -> subprocess.Popen[bytes]:
             asked.write(json.dumps({"settings": settings.to_dict(), "request": identity}).encode())
             asked.seek(0)
             return subprocess.Popen(
-                [sys.executable, "-m", "sudare.requests.approved_request_job"],
+                # Without -P a file in the page's working folder could stand for a module, and would be run.
+                [sys.executable, "-P", "-m", "sudare.requests.approved_request_job"],
                 stdin=asked,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -54,7 +54,8 @@ def _flag(field: Field, text: str) -> bool:
 
 def _number(field: Field, text: str, whole: bool = False) -> float | int:
     try:
-        if len(text) > _LONGEST_NUMBER:
+        # Python reads 1_0 as ten.
+        if len(text) > _LONGEST_NUMBER or "_" in text:
             raise ValueError
         return int(text) if whole else float(text)
     except ValueError:

@@ -143,7 +143,7 @@ class Request:
 def new_request(identity: str, table: str, account: str, purpose: str, people: int, version: Version) -> Request:
     """A request as it is asked."""
     _check_person(version.who)
-    _check_sentence("The purpose", purpose)
+    _check_sentence("purpose", purpose)
     return Request(identity, table, account, version.who, version.when, purpose, people, "asked", (version,))
 
 
@@ -158,7 +158,7 @@ def requiring(request: Request, people: int) -> Request:
 def changed(request: Request, version: Version) -> Request:
     """The request with another version, which is to be decided about anew. Raise RequestError once it runs or has ended."""
     _check_person(version.who)
-    _check_sentence("The reason", version.reason)
+    _check_sentence("reason", version.reason)
     if request.state not in ("asked", "approved"):
         raise _not_now(request, "be changed")
     return replace(
@@ -173,7 +173,7 @@ def decided(request: Request, version: int, verdict: Verdict, who: str, when: st
     or who made that version.
     """
     _check_person(who)
-    _check_sentence("The reason", reason)
+    _check_sentence("reason", reason)
     if version != request.newest.number:
         raise RequestError(
             f"Request {request.identity} was changed: its version is {request.newest.number}, not {version}.",
@@ -301,7 +301,8 @@ def _check_person(who: str) -> None:
         raise InvalidParameter(f"The name of a person {fault}.", "Use plain text, such as 'sato'.")
 
 
-def _check_sentence(what: str, text: str) -> None:
+def _check_sentence(what: Literal["purpose", "reason"], text: str) -> None:
     fault = "is empty" if isinstance(text, str) and not text.strip() else text_fault(text, LONGEST_REASON)
     if fault is not None:
-        raise InvalidParameter(f"{what} {fault}.", "Say it in a sentence; it stays in the ledger.")
+        problem = f"The purpose {fault}." if what == "purpose" else f"The reason {fault}."
+        raise InvalidParameter(problem, "Say it in a sentence; it stays in the ledger.")

@@ -20,6 +20,7 @@ from sudare.privacy.guarantee import Unit
 from sudare.privacy.ledger_chain import Entry, Head
 from sudare.privacy.ledger_export import exported, to_be_shown
 from sudare.report.budget_bar import entry_cells
+from sudare.safe_text import text_fault
 from sudare.web.account_display import account_view, account_views, shown_source
 from sudare.web.download_responses import download
 from sudare.web.page_part import PagePart
@@ -157,7 +158,8 @@ def account_path(name: str) -> str:
 def number_in(text: str, what: str) -> float:
     """The number that somebody typed. Raise InvalidParameter where it is none."""
     try:
-        return float(text)
+        # Python reads 1_0 as ten, and a budget is never lowered again.
+        return float(text.replace("_", "?"))
     except ValueError:
         raise InvalidParameter(f"{what} is not a number.", "Write for example 0.5 or 1e-6.") from None
 
@@ -175,7 +177,11 @@ def _reason(visit: Visit) -> str:
     reason = visit.form.text("reason")
     if not reason:
         raise InvalidParameter("The reason is missing.", "Say why in a sentence; it stays in the ledger.")
-    return f"{visit.user}: {reason}"
+    kept = f"{visit.user}: {reason}"
+    fault = text_fault(kept)
+    if fault is not None:
+        raise InvalidParameter(f"The reason {fault}.", "Say it in a sentence; it stays in the ledger.")
+    return kept
 
 
 def _ledger_or_none(visit: Visit) -> Ledger | None:

@@ -17,6 +17,9 @@ _OPTION_OR_COMMAND: Final = re.compile(
 # Japanese has no blanks between words.
 _BLANK: Final = re.compile(r"(?<=」) (?=[ぁ-ん])|(?<=」 は) (?=[ぁ-んァ-ヶ一-龠])| (?=でなければ)")
 
+# Between the quotation marks in which messages name files; one that a letter follows is an apostrophe of a name.
+_FOLDERS_OF_A_FILE: Final = re.compile(r"(?<=')/(?:[^'/\n]+/)*(?=[^'/\n]+'(?![A-Za-z0-9]))")
+
 
 def field_names_in_messages(text: str, language: Language = "en") -> str:
     """The text with “epsilon” in place of --epsilon, and so on for every field of a request."""
@@ -33,11 +36,14 @@ def field_names_in_messages(text: str, language: Language = "en") -> str:
     return _BLANK.sub("", named) if language == "ja" and named != text else named
 
 
-def page_translator(language: Language) -> Translator:
-    """`_` for templates of the page."""
-    translate = translator(language)
+def page_translator(language: Language, *, shows_folders: bool = True) -> Translator:
+    """`_` for templates of the page. What people wrote, which templates hand over as values, stays as it is written.
 
-    def said(text: str, /, **values: object) -> str:
-        return field_names_in_messages(translate(text, **values), language)
+    Without `shows_folders` files that messages quote are told without the folders that they are in.
+    """
 
-    return said
+    def put(text: str) -> str:
+        named = field_names_in_messages(text, language)
+        return named if shows_folders else _FOLDERS_OF_A_FILE.sub("", named)
+
+    return translator(language, put)

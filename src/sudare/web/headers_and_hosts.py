@@ -36,7 +36,9 @@ LONGEST_ADDRESS: Final = 4096
 def allowed_hosts(settings: PageSettings) -> frozenset[str]:
     """The Host headers that a request for this page can have."""
     names = {settings.host if ":" not in settings.host else f"[{settings.host}]"}
-    if is_loopback(settings.host) or is_everywhere(settings.host):
+    if is_everywhere(settings.host):
+        names = {"127.0.0.1", "localhost", "[::1]"}
+    elif is_loopback(settings.host):
         names |= {"127.0.0.1", "localhost", "[::1]"}
     hosts = {f"{name}:{settings.port}" for name in names}
     if settings.port == (443 if settings.certificate else 80):

@@ -61,11 +61,12 @@ def rendered(request: Request, template: str, session: Session | None, status: i
     """A page. `session` is None where nobody is signed in: then there is no navigation."""
     language = language_of(request)
     navigation: Sequence[NavigationItem] = request.app.state.navigation
+    is_steward = session is not None and may(session.role, "steward")
     text = (
         environment()
         .get_template(template)
         .render(
-            _=page_translator(language),
+            _=page_translator(language, shows_folders=is_steward),
             language=language,
             languages=LANGUAGES,
             session=session,
@@ -77,7 +78,7 @@ def rendered(request: Request, template: str, session: Session | None, status: i
             **values,
         )
     )
-    if session is None or not may(session.role, "steward"):
+    if not is_steward:
         for folder in _table_folders(request):
             # Not where a value begins: the page's own addresses may begin like a folder.
             text = re.sub(f'(?<!="){re.escape(escape(folder) + os.sep)}', "", text)

@@ -18,6 +18,7 @@ from typing import Final
 
 from sudare.requests.users import Role
 from sudare.web.secret_tokens import new_secret, new_token
+from sudare.web.settings import plain_address
 
 TOKEN_SECONDS: Final = 600.0
 IDLE_SECONDS: Final = 2 * 3600.0
@@ -204,7 +205,7 @@ def _has_ended(session: Session, now: float) -> bool:
 def address_block(address: str) -> str:
     """An address, or the /64 network of one of IPv6, which one computer has as a whole."""
     try:
-        found = ipaddress.ip_address(address)
+        found = plain_address(address)
     except ValueError:
         return address
     return str(found) if found.version == 4 else str(ipaddress.ip_network((int(found), 64), strict=False))

@@ -20,6 +20,9 @@ from sudare.web.passwords import is_password_hash
 
 DEFAULT_PORT: Final = 8177
 USER_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_HOST_NAME: Final = re.compile(r"[a-z0-9_.-]+")
+# IDNA 2003 replaces or drops them, as Python does (ß becomes ss), and IDNA 2008 keeps them, as browsers do.
+_SENT_IN_TWO_WAYS: Final = frozenset("ßẞς\u200c\u200d")
 _TOP_KEYS: Final = (
     "ledger",
     "releases",
@@ -134,10 +137,16 @@ class PageSettings:
         return f"{'https' if self.certificate else 'http'}://{host}:{port or self.port}"
 
 
+def plain_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The address, one of IPv4 also where a socket for both writes it as one of IPv6 (::ffff:10.0.0.1). Raise ValueError where it is none."""
+    found = ipaddress.ip_address(text)
+    return (found.ipv4_mapped if found.version == 6 else None) or found
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this computer reaches a server that listens there."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return plain_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
@@ -145,7 +154,7 @@ def is_loopback(host: str) -> bool:
 def is_everywhere(host: str) -> bool:
     """Whether a server that listens there listens at all addresses of this computer: none of them is its name."""
     try:
-        return ipaddress.ip_address(host).is_unspecified
+        return plain_address(host).is_unspecified
     except ValueError:
         return False
 
@@ -259,12 +268,13 @@ def _public_address(text: str) -> str:
     """The address as browsers have it in their Host header: small letters, no port where it is the usual one, letters of other scripts as they are sent."""
     try:
         parts = urlsplit(text)
-        name = (parts.hostname or "").encode("idna").decode("ascii")
+        typed = parts.hostname or ""
+        name = typed.encode("idna").decode("ascii")
         port = "" if parts.port in (None, 443) else f":{parts.port}"
     except ValueError:
-        name = ""
+        typed = name = ""
     if (
-        not name
+        not (_HOST_NAME.fullmatch(name) or _is_ipv6(name))
         or parts.scheme != "https"
         or parts.path not in ("", "/")
         or parts.query
@@ -275,7 +285,19 @@ def _public_address(text: str) -> str:
             "[server] public_address is not an address of the form https://NAME.",
             "Use for example https://page.example.org.",
         )
+    if not _SENT_IN_TWO_WAYS.isdisjoint(typed):
+        raise InvalidParameter(
+            "[server] public_address has a letter that browsers and older programs send in different ways: it may be another's name.",
+            "Write the name as browsers send it, with xn--.",
+        )
     return f"https://{f'[{name}]' if ':' in name else name}{port}"
+
+
+def _is_ipv6(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name).version == 6
+    except ValueError:
+        return False
 
 
 def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
