@@ -10,6 +10,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from sudare.languages import LANGUAGES
+from sudare.report.fonts import drawn_language
 from tests.cli.conftest import FIT_MEAN, Sudare
 
 
@@ -118,6 +120,17 @@ def test_numbers_as_parquet_and_picture(table: Path, house: Path, sudare: Sudare
     assert b"<svg" in (house / "table.svg").read_bytes()
     assert sudare("show", "table.sudare", "--plot", "table.svg").exit_code == 10
     assert sudare("show", "table.sudare", "--plot", "table.pdf").exit_code == 10
+
+
+def test_a_picture_says_in_words_what_it_shows(table: Path, sudare: Sudare, house: Path) -> None:
+    titles = {"en": "Counts, means, variances and quantiles by group", "ja": "グループ別の件数、平均、分散、分位点"}
+    for language in LANGUAGES:
+        assert sudare("show", "table.sudare", "--plot", f"{language}.svg", "--lang", language).exit_code == 0
+        drawn = (house / f"{language}.svg").read_text()
+        assert "GroupedTable" not in drawn
+        # Without a font for Japanese it is drawn in English, and that is said.
+        assert titles[drawn_language(language)] in drawn
+        assert "ε = 0.5, δ = 0" in drawn
 
 
 def test_units_of_the_schema_are_shown(house: Path, sudare: Sudare) -> None:
