@@ -44,7 +44,7 @@ def test_a_negative_count_is_said_to_be_noise_and_its_interval_begins_at_zero(ho
         (house / "schema.toml").read_text().replace('"no", "yes"', f'"no", "yes", {names}')
     )
     words = ("table.parquet", "--schema", "many.toml", "--epsilon", 0.1, "--account", "patients", "--key", "key.pem")
-    for kind, options in (("histogram", ()), ("table", ("--by", "smoker"))):
+    for kind, options in (("histogram", ()), ("table", ("--by", "smoker", "--mean-of", "age"))):
         made = sudare("fit", kind, *words, *options, "-o", f"{kind}.sudare")
         assert made.exit_code == 0, made.stderr
         values = sudare("show", f"{kind}.sudare", "--json").values
@@ -54,6 +54,13 @@ def test_a_negative_count_is_said_to_be_noise_and_its_interval_begins_at_zero(ho
         assert "A count below 0 is noise" in sudare("show", f"{kind}.sudare").stdout
         assert "0 未満の件数はノイズ" in sudare("show", f"{kind}.sudare", "--lang", "ja").stdout
         assert sudare("show", f"{kind}.sudare", "--csv", f"{kind}.csv").exit_code == 0
+    # Ages are never negative, so no sum of them is.
+    assert min(values["table"]["sum_age"]) < 0
+    assert min(values["table"]["sum_age_low"]) == 0
+    assert min(values["table"]["sum_age_high"]) >= 0
+    assert "A sum below 0 of numbers that are none is noise" in sudare("show", "table.sudare").stdout
+    assert "負にならない数値の合計" in sudare("show", "table.sudare", "--lang", "ja").stdout
+    assert "A sum below 0" not in sudare("show", "histogram.sudare").stdout
 
 
 def test_means(house: Path, sudare: Sudare) -> None:

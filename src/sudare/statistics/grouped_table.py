@@ -476,7 +476,10 @@ class GroupedTable(PrivateEstimator):
             if name in self.mean_of and not isinstance(number, Date):
                 value = centre * counts + half * totals[name]
                 width = half * scale * sum_width(centre / half, widths)
-                _put(found, f"sum_{name}", None, value, value - width, value + width)
+                # As a count is: numbers that are never negative have no negative sum.
+                least, largest = 0.0 if number.low >= 0 else -np.inf, 0.0 if number.high <= 0 else np.inf
+                ends = (np.clip(end, least, largest) for end in (value - width, value + width))
+                _put(found, f"sum_{name}", None, value, *ends)
         for name, number in numbers_among(self.declared_, list(self.squares_)).items():
             squares = self.squares_[name].sum(axis=added).ravel()
             estimate = variance_interval(
