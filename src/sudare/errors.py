@@ -147,7 +147,7 @@ class UnknownAccount(BudgetError, KeyError):
     """The ledger has no account of that name."""
 
     exit_code = 35
-    help = "The ledger has no such account. `sudare budget show` lists those it has; giving a budget creates one."
+    help = "See which it has with `sudare budget show`. Giving a budget (--budget in the shell) opens a new one."
 
     __str__ = SudareError.__str__
 

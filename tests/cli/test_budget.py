@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sudare.privacy import Ledger
+from sudare.privacy import Guarantee, Ledger
+from sudare.privacy.accounting import pure_cost
 from sudare.privacy.release import audited, read
 from sudare.privacy.release_file import written
 from tests.cli.conftest import FIT_MEAN, Sudare
@@ -29,6 +30,20 @@ def test_one_account_with_its_entries(house: Path, sudare: Sudare) -> None:
     shown = sudare("budget", "show", "patients").stdout
     assert "PrivateMean" in shown
     assert [line.split()[1] for line in shown.splitlines()[2:]] == ["open", "charge", "result", "release"]
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_a_long_name_among_entries_is_broken_and_not_cut_off(
+    language: str, house: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "PrivateLogisticRegression"
+    Ledger(house / "ledger.db").account("patients").charge(Guarantee(0.1), pure_cost(0.1), name)
+    monkeypatch.setenv("COLUMNS", "72")
+    shown = sudare("budget", "show", "patients", "--lang", language).stdout
+    assert "…" not in shown
+    # What stands in the first line of a cell is the beginning, and what stands below it the rest.
+    beginning = next(word for word in shown.split() if word.startswith("PrivateL"))
+    assert beginning == name or name.removeprefix(beginning) in shown.split()
 
 
 def test_show_as_json(house: Path, sudare: Sudare) -> None:

@@ -210,6 +210,17 @@ def test_refusals_before_anything_is_charged(
     assert not (house / "new.sudare").exists()
 
 
+def test_a_table_that_is_not_there_is_told_before_an_account_of_its_name(house: Path, sudare: Sudare) -> None:
+    words = ("--schema", "schema.toml", "--epsilon", 1, "-o", "new.sudare", "--key", "key.pem")
+    refused = sudare("fit", "mean", "tabel.parquet", *words)
+    assert (refused.exit_code, "no data files at 'tabel.parquet'" in refused.stderr) == (21, True)
+    (house / "other.parquet").write_bytes((house / "table.parquet").read_bytes())
+    refused = sudare("fit", "mean", "other.parquet", *words)
+    assert refused.exit_code == 35
+    assert "has no account 'other'" in refused.stderr
+    assert "(--budget in the shell) opens a new one" in refused.stderr
+
+
 def test_a_release_needs_a_name_and_a_key(house: Path, sudare: Sudare) -> None:
     assert "needs --output and --key" in sudare(*FIT_MEAN).stderr
 

@@ -75,7 +75,7 @@ REFUSALS = [
     (("svc.sudare", "new.csv", "-o", "scored.txt"), 10, ".parquet"),
     (("svc.sudare", "new.csv", "-o", "nowhere/scored.csv"), 10, "no folder"),
     (("svc.sudare", "none.csv"), 21, "none.csv"),
-    (("svc.sudare", "other.csv"), 12, "'age'"),
+    (("svc.sudare", "other.csv"), 12, "lacks 'age'. Rename or add columns of the table"),
     (("svc.sudare", "words.csv"), 13, "age"),
     (("none.sudare", "new.csv"), 21, "none.sudare"),
     (("new.csv", "new.csv"), 51, ""),

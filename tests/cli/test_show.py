@@ -10,6 +10,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from sudare.languages import LANGUAGES
+from sudare.report.fonts import drawn_language
 from tests.cli.conftest import FIT_MEAN, Sudare
 
 
@@ -42,7 +44,7 @@ def test_a_negative_count_is_said_to_be_noise_and_its_interval_begins_at_zero(ho
         (house / "schema.toml").read_text().replace('"no", "yes"', f'"no", "yes", {names}')
     )
     words = ("table.parquet", "--schema", "many.toml", "--epsilon", 0.1, "--account", "patients", "--key", "key.pem")
-    for kind, options in (("histogram", ()), ("table", ("--by", "smoker"))):
+    for kind, options in (("histogram", ()), ("table", ("--by", "smoker", "--mean-of", "age"))):
         made = sudare("fit", kind, *words, *options, "-o", f"{kind}.sudare")
         assert made.exit_code == 0, made.stderr
         values = sudare("show", f"{kind}.sudare", "--json").values
@@ -52,6 +54,13 @@ def test_a_negative_count_is_said_to_be_noise_and_its_interval_begins_at_zero(ho
         assert "A count below 0 is noise" in sudare("show", f"{kind}.sudare").stdout
         assert "0 未満の件数はノイズ" in sudare("show", f"{kind}.sudare", "--lang", "ja").stdout
         assert sudare("show", f"{kind}.sudare", "--csv", f"{kind}.csv").exit_code == 0
+    # Ages are never negative, so no sum of them is.
+    assert min(values["table"]["sum_age"]) < 0
+    assert min(values["table"]["sum_age_low"]) == 0
+    assert min(values["table"]["sum_age_high"]) >= 0
+    assert "A sum below 0 of numbers that are none is noise" in sudare("show", "table.sudare").stdout
+    assert "負にならない数値の合計" in sudare("show", "table.sudare", "--lang", "ja").stdout
+    assert "A sum below 0" not in sudare("show", "histogram.sudare").stdout
 
 
 def test_means(house: Path, sudare: Sudare) -> None:
@@ -118,6 +127,17 @@ def test_numbers_as_parquet_and_picture(table: Path, house: Path, sudare: Sudare
     assert b"<svg" in (house / "table.svg").read_bytes()
     assert sudare("show", "table.sudare", "--plot", "table.svg").exit_code == 10
     assert sudare("show", "table.sudare", "--plot", "table.pdf").exit_code == 10
+
+
+def test_a_picture_says_in_words_what_it_shows(table: Path, sudare: Sudare, house: Path) -> None:
+    titles = {"en": "Counts, means, variances and quantiles by group", "ja": "グループ別の件数、平均、分散、分位点"}
+    for language in LANGUAGES:
+        assert sudare("show", "table.sudare", "--plot", f"{language}.svg", "--lang", language).exit_code == 0
+        drawn = (house / f"{language}.svg").read_text()
+        assert "GroupedTable" not in drawn
+        # Without a font for Japanese it is drawn in English, and that is said.
+        assert titles[drawn_language(language)] in drawn
+        assert "ε = 0.5, δ = 0" in drawn
 
 
 def test_units_of_the_schema_are_shown(house: Path, sudare: Sudare) -> None:

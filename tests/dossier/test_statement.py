@@ -213,3 +213,12 @@ def test_delta_of_several_records_is_that_of_group_privacy() -> None:
     assert float(facts.several_records_delta) == pytest.approx(1e-6 * (1 + math.e + math.e**2), rel=0.1)
     assert f"δ = {facts.several_records_delta}" in said_in(facts)["somebody with several records"].en
     assert "δ" not in said_in(made_up_facts("PrivateMean", PROMISES[0]))["somebody with several records"].en
+
+
+def test_names_of_columns_stand_in_japanese_quotation_marks_in_japanese() -> None:
+    # In perturbed rows every column is a number of its own.
+    facts = made_up_facts("RecordPerturbation", PROMISES[0])
+    card = replace(facts.card, what="RecordPerturbation: 9 numbers (“own car”)", columns=["own car"])
+    rows = {row.heading.en: row.answer for row in sections_of(replace(facts, card=card))[0].rows}
+    assert rows["contents"].en == "RecordPerturbation: 9 numbers (“own car”)."
+    assert rows["contents"].ja == "RecordPerturbation: 数値 9 個（「own car」）。"

@@ -217,6 +217,24 @@ def test_no_serious_finding_on_any_page(address: str, browser: kit.Browser, lang
     assert found == {}
 
 
+def test_long_headings_do_not_press_numbers_into_several_lines(address: str, browser: kit.Browser) -> None:
+    page = kit.signed_in(browser, address, "aiko")
+    page.set_viewport_size(kit.DESKTOP)  # type: ignore[arg-type]
+    page.goto(f"{address}releases/wards-2026.sudare")
+    lines, is_whole = page.evaluate(
+        """() => {
+            const table = document.querySelector("table.numbers");
+            const [first, second] = table.tHead.rows[0].cells;
+            // As of a table by two columns with several numbers beside the count.
+            first.textContent = second.textContent = "mean of the time until an ambulance was there (minutes)";
+            const text = document.createRange();
+            text.selectNodeContents(table.tBodies[0].rows[0].cells[2]);
+            return [text.getClientRects().length, table.scrollWidth <= table.parentElement.clientWidth];
+        }"""
+    )
+    assert (lines, is_whole) == (1, True)
+
+
 def test_the_keyboard_is_enough(address: str, browser: kit.Browser) -> None:
     page = kit.signed_in(browser, address, "aiko")
     page.keyboard.press("Tab")

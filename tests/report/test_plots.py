@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import xml.etree.ElementTree as ET
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from sudare.report.plots import (
     Series,
     compared_bars,
     curves,
+    interval_rows,
     line_look,
     picture,
     rendered,
@@ -108,3 +110,33 @@ def test_powers_of_ten_are_labelled_with_numbers() -> None:
 
 def test_no_two_of_twelve_lines_look_alike():
     assert len({tuple(line_look(index, DAY).values()) for index in range(12)}) == 12
+
+
+def dates(first: str, last: str) -> list[str]:
+    low, high = (datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp() for moment in (first, last))
+    panel = interval_rows(["a"], [(low + high) / 2], [low], [high], x_label="mean", are_dates=True)
+    axes = drawn(panel)
+    Figure.draw_without_rendering(axes.figure)  # type: ignore[arg-type]
+    return [label.get_text() for label in axes.get_xticklabels()]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "told"),
+    [
+        ("2025-06-22", "2025-06-26", ["2025-06-23", "2025-06-25"]),
+        ("2025-06-22", "2025-06-23", ["2025-06-22", "2025-06-23"]),
+        ("2025-06-22T05:00", "2025-06-22T17:00", ["2025-06-22 06:00", "2025-06-22 12:00"]),
+        ("0001-01-01", "9999-12-31", ["1970-01-01", "4707-11-29", "7445-10-25"]),
+    ],
+)
+def test_a_date_stands_where_it_begins(first: str, last: str, told: list[str]) -> None:
+    assert dates(first, last) == told
+
+
+def test_a_title_stands_above_all_panels_and_takes_nothing_from_them() -> None:
+    def height(picture: bytes) -> float:
+        return float(ET.fromstring(picture).get("height", "").removesuffix("pt"))
+
+    plain, titled = rendered([BARS, BARS]), rendered([BARS, BARS], title="グループ別の件数\nε = 1")
+    assert "グループ別の件数".encode() in titled
+    assert height(titled) == pytest.approx(height(plain) + 2 * 0.2 * 72)

@@ -94,6 +94,19 @@ def test_sums_are_counts_times_means_and_add_up(people: pd.DataFrame) -> None:
     np.testing.assert_allclose(model.table(by=["town"])["sum_pay"], cells.groupby("town", sort=False).sum_pay.sum())
 
 
+@pytest.mark.parametrize(("low", "high"), [(0.0, 100.0), (-100.0, 0.0), (-100.0, 100.0)])
+def test_an_interval_of_a_sum_has_no_sign_that_none_of_the_numbers_has(low: float, high: float) -> None:
+    data = pd.DataFrame({"town": ["t0"] * 50, "pay": np.linspace(low, high, 50)})
+    schema = Schema({"town": Category(tuple(f"t{place}" for place in range(40))), "pay": Number(low, high)})
+    model = GroupedTable(0.5, schema=schema, by=["town"], mean_of=["pay"], random_state=0).fit(data)
+    table = pd.DataFrame(model.table())
+    assert (table.sum_pay_low < 0).any() == (low < 0)
+    assert (table.sum_pay_high > 0).any() == (high > 0)
+    # The number itself is what was measured, so that totals agree.
+    assert (table.sum_pay < 0).any()
+    assert (table.sum_pay > 0).any()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("delta", "low"), [(0.0, 0.0), (0.0, 90.0), (1e-6, -100.0), (1e-6, 90.0)])
 def test_intervals_of_sums_hold_as_often_as_they_say(delta: float, low: float) -> None:
@@ -187,8 +200,8 @@ def test_persons_pay_for_all_their_rows(people: pd.DataFrame) -> None:
         ({"by": []}, "no column to group by"),
         ({"by": "town"}, "not a list"),
         ({"by": ["nowhere"]}, "lacks"),
-        ({"by": ["town", "town"]}, "twice"),
-        ({"by": ["town"], "mean_of": ["town"]}, "twice"),
+        ({"by": ["town", "town"]}, "twice in `by`"),
+        ({"by": ["town"], "mean_of": ["town"]}, "'town' is named in `by` and in `mean_of`"),
         ({"by": ["town"], "mean_of": ["ill"]}, "no number"),
         ({"by": ["town"], "schema": None}, "needs a schema"),
         ({"by": ["town"], "neighbours": "other"}, "neighbours"),

@@ -336,7 +336,10 @@ def _amount(budget: dict[str, float]) -> str:
 def _table(entries: list[Entry]) -> Table:
     from sudare.report.budget_bar import ENTRY_HEADINGS, entry_cells
 
-    table = Table(*ENTRY_HEADINGS, box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for heading in ENTRY_HEADINGS:
+        # A long name is broken, never cut off.
+        table.add_column(heading, overflow="fold")
     for entry in entries:
         table.add_row(*map(Text, entry_cells(entry.to_dict(), spoken_language())))
     return table

@@ -115,8 +115,8 @@ class Payment:
         from sudare.privacy.source_identity import given_source
 
         opens = self.budget is not None
-        if opens:
-            # An account is for ever: a name that was mistyped must not open one.
+        if opens or self._name not in account_names(self.ledger):
+            # An account is for ever: a name that was mistyped must not open one, and is told as what it is.
             source(table_place(self.table)).state()
         if dry_run and self.account is None and not opens:
             yield None

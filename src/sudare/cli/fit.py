@@ -287,7 +287,9 @@ def _tell_price(kind: Kind, model: Any, source: object, neighbours: str, as_json
 def error_lines(errors: Sequence[ExpectedError]) -> list[str]:
     """What would be off, in the language in use: sizes in one line, then sentences."""
     language = spoken_language()
-    sizes = "; ".join(error.told(language) for error in errors if error.size is not None)
+    sizes = ("；" if language == "ja" else "; ").join(
+        error.told(language) for error in errors if error.size is not None
+    )
     words = [Told(error.told(language)) for error in errors if error.size is None]
     if not sizes:
         return [*words]

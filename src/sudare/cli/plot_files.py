@@ -26,8 +26,10 @@ def draw(*panels: Any, file: Path, columns: int = 1, replace: bool = False, pane
         raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --plot.") from None
 
 
-def picture_content(*panels: Any, file: Path, columns: int = 1, panel_inches: float | None = None) -> bytes:
-    """What belongs into a PNG or SVG file of that name; says on standard error which letters could not be drawn."""
+def picture_content(
+    *panels: Any, file: Path, columns: int = 1, panel_inches: float | None = None, title: str = ""
+) -> bytes:
+    """What belongs into a PNG or SVG file of that name, with a title above all panels if there is one; says on standard error which letters could not be drawn."""
     import warnings
 
     from sudare.cli.command_output import note
@@ -42,7 +44,7 @@ def picture_content(*panels: Any, file: Path, columns: int = 1, panel_inches: fl
     height = panel_inches or PANEL_HEIGHT_INCHES
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", MissingLetters)
-        content = rendered(panels, form, columns=columns, language=language, panel_inches=height)
+        content = rendered(panels, form, columns=columns, language=language, panel_inches=height, title=title)
     for text in dict.fromkeys(str(each.message) for each in told if each.category is MissingLetters):
         note(text)
     return content

@@ -15,7 +15,7 @@ from sudare.cli.inspect import read_release, signature_lines
 from sudare.cli.language import ToldTable, spoken
 from sudare.cli.options import CsvFacts, Encoding, HasHeader, TableFile, TrustedKeys, table_source
 from sudare.cli.per_row_output_files import check_rows_output, write_rows
-from sudare.errors import InvalidParameter, SourceUnreadable
+from sudare.errors import ColumnMissing, InvalidParameter, SourceUnreadable
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
@@ -77,7 +77,13 @@ def predict(
     dates = dates_with_formats(date_formats or [], predictor.declared)
     with progress(as_json) as tell:
         tell("predicting")
-        columns = _predicted(predictor, table_source(table, has_header, encoding, csv), dates, proba, keep)
+        try:
+            columns = _predicted(predictor, table_source(table, has_header, encoding, csv), dates, proba, keep)
+        except ColumnMissing as missing:
+            # Whoever has a release cannot change its schema.
+            raise ColumnMissing(
+                missing.problem, "Rename or add columns of the table: those that a model reads are fixed."
+            ) from None
     if output is not None:
         write_rows(output, columns)
     rows = len(columns["row"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -16,6 +17,7 @@ from sudare.cli.language import ToldTable, spoken_language
 from sudare.cli.options import TrustedKeys
 from sudare.cli.plot_files import check_picture, picture_content
 from sudare.errors import InvalidParameter
+from sudare.languages import translated
 from sudare.safe_text import escaped_for_terminal, spreadsheet_safe
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ def show(
     from sudare.dossier.released_numbers import released_numbers
     from sudare.report.fonts import drawn_language
     from sudare.report.privacy_card import computed_from
+    from sudare.requests.request_kinds import title_of
 
     check_picture(plot)
     release, signature = read_release(file, trusted)
@@ -62,8 +65,10 @@ def show(
     drawn = [] if plot is None else measured_rows(numbers, drawn_language(spoken_language()), _MOST_DRAWN)
     if plot is not None and not drawn:
         if output is None and parquet is None:
-            raise InvalidParameter(f"This {release.learner} cannot be drawn: it has no numbers.", "Leave --plot out.")
-        note(f"No picture was written: this {release.learner} has no numbers to draw.")
+            raise InvalidParameter(
+                "This release cannot be drawn: it has no numbers that a picture can show.", "Leave --plot out."
+            )
+        note("No picture was written: this release has no numbers that a picture can show.")
         plot = None
     contents: dict[Path, bytes] = {}
     if output is not None:
@@ -72,7 +77,8 @@ def show(
         contents[parquet] = _parquet_content(numbers)
     if plot is not None:
         promise = release.guarantee
-        contents[plot] = _drawn(drawn, plot, f"{release.learner}, ε = {promise.epsilon:g}, δ = {promise.delta:g}")
+        made = translated(title_of(release.learner), drawn_language(spoken_language()))
+        contents[plot] = _drawn(drawn, plot, f"{_beginning(made)}\nε = {promise.epsilon:g}, δ = {promise.delta:g}")
     write_all_new_private(contents)
     about = computed_from(release.content.parameters)
     files = [str(each) for each in contents]
@@ -165,11 +171,16 @@ def _drawn(drawn: list[MeasuredRows], file: Path, title: str) -> bytes:
     panels = [
         interval_rows(
             each.labels, each.values, each.lows, each.highs, x_label=each.axis, are_dates=each.are_dates,
-            has_intervals=each.has_intervals, title="" if place else title,
+            has_intervals=each.has_intervals,
         )
-        for place, each in enumerate(drawn)
+        for each in drawn
     ]  # fmt: skip
-    return picture_content(*panels, file=file, panel_inches=inches_for_rows(rows))
+    return picture_content(*panels, file=file, panel_inches=inches_for_rows(rows), title=title)
+
+
+def _beginning(title: str) -> str:
+    """The title of a kind of release, without what explains it."""
+    return re.split("[:：]", title)[0].strip()
 
 
 def _shown(numbers: ReleasedNumbers) -> ToldTable:

@@ -28,6 +28,7 @@ MISSING: Final = "(missing)"
 UNKNOWN: Final = "(unknown)"
 NOTHING_KNOWN: Final = "Unknown: of variances of small groups nothing is known beyond what the declared bounds allow, which their intervals are."
 BELOW_ZERO: Final = "A count below 0 is noise: no exact count is, and its interval begins at 0."
+SUM_BELOW_ZERO: Final = "A sum below 0 of numbers that are none is noise: its interval begins at 0."
 # How a table calls a number about a column, and what people are told: {column} is the column's name.
 _PARTS: Final = {
     "mean": "mean of {column}",
@@ -190,6 +191,13 @@ def _of_statistic(release: Release, model: Any, by: list[str] | None, level: flo
         notes += (NOTHING_KNOWN,)
     if any(count < 0 for count in table.get("count", ()) if "count_low" in table):
         notes += (BELOW_ZERO,)
+    if any(
+        value < 0 and columns[heading.column].low >= 0
+        for name, heading in of_columns.items()
+        if heading.text == _PARTS["sum"] and isinstance(columns[heading.column], Number)
+        for value in table[name]
+    ):
+        notes += (SUM_BELOW_ZERO,)
     return ReleasedNumbers(
         shown, units, notes, measured=measured, labels=labels, headings={**of_columns, **names},
         undeclared=frozenset(name for name in groups if name not in columns),

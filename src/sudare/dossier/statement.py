@@ -24,6 +24,7 @@ from sudare.dossier.promise_texts import (
 )
 from sudare.dossier.statement_facts import Facts
 from sudare.languages import translated
+from sudare.report.privacy_card import numbers_text
 
 NO_ADVICE: Final = Text(
     "This dossier states what a file is and what is proved about it. It is not legal advice, and it does not say that any law is complied with: that is for the people who answer for the publication.",
@@ -118,12 +119,12 @@ def what_it_is(facts: Facts) -> Section:
 
 def contents_text(facts: Facts) -> Text:
     """What the file holds: numbers, and values that were found in the records where there are such."""
-    what = facts.card.what
+    what, what_ja = facts.card.what, numbers_text(facts.card, "ja")
     if not facts.card.besides.keys:
-        return Text(f"{what}.", f"{translated(what, 'ja')}。")
+        return Text(f"{what}.", f"{what_ja}。")
     return Text(
         f"{what}; and values of {facts.key_columns.en} as they stand in the records, of those that enough rows have (chosen privately).",
-        f"{translated(what, 'ja')}。{facts.key_columns.ja} の値のうち、十分な数の行が持つもの（差分プライバシーのもとで選択）も、レコードにあるとおりに含まれます。",
+        f"{what_ja}。{facts.key_columns.ja} の値のうち、十分な数の行が持つもの（差分プライバシーのもとで選択）も、レコードにあるとおりに含まれます。",
     )
 
 

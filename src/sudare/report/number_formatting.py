@@ -5,7 +5,6 @@ from __future__ import annotations
 import decimal
 import math
 import re
-from datetime import UTC, datetime, timedelta
 
 SIGNIFICANT_DIGITS = 4
 _LARGEST_WRITTEN_OUT = 1e15
@@ -60,11 +59,6 @@ def between(value: float, low: float, high: float) -> tuple[str, str, str]:
     shown = (f"{number:f}" if abs(float(number)) >= 1e-4 or not number else f"{float(number):g}" for number in kept)
     first, second, third = ("0" if not decimal.Decimal(text) else text for text in shown)
     return first, second, third
-
-
-def date_text(seconds: float) -> str:
-    """The date so many seconds after the beginning of 1970."""
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).date().isoformat()
 
 
 def whole(number: int) -> str:

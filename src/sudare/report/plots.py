@@ -22,8 +22,8 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from sudare.languages import Language, translated
+from sudare.report.date_axis import date_ticks
 from sudare.report.fonts import drawn_language, font_family, missing_letters
-from sudare.report.number_formatting import date_text
 from sudare.safe_text import escaped_for_terminal
 
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
@@ -40,6 +40,7 @@ DASHES: Final[tuple[str | tuple[int, tuple[int, ...]], ...]] = (
 
 PANEL_WIDTH_INCHES = 5.6
 PANEL_HEIGHT_INCHES = 3.3
+_TITLE_LINE_INCHES = 0.2
 FONT_POINTS = 9.5
 
 Format = Literal["svg", "png"]
@@ -116,8 +117,9 @@ def rendered(
     columns: int = 1,
     language: Language = "en",
     panel_inches: float = PANEL_HEIGHT_INCHES,
+    title: str = "",
 ) -> bytes:
-    """Panels in rows of so many columns, each so high, as the bytes of an image; the same numbers give the same bytes.
+    """Panels in rows of so many columns, each so high, under a title in any language, as the bytes of an image; the same numbers give the same bytes.
 
     Words are drawn in the language, if there is a font with its letters; else in English (`missing_font_note` says so). Names whose letters no font has are boxes
     in a PNG, and warn with MissingLetters; an SVG keeps its letters as text.
@@ -136,12 +138,17 @@ def rendered(
             "text.parse_math": False,
         }
     ):
-        figure = Figure(figsize=(PANEL_WIDTH_INCHES * columns, panel_inches * rows), layout="constrained")
+        lines = [escaped_for_terminal(line) for line in title.splitlines()]
+        height = panel_inches * rows + _TITLE_LINE_INCHES * len(lines)
+        figure = Figure(figsize=(PANEL_WIDTH_INCHES * columns, height), layout="constrained")
         figure.set_facecolor(theme.paper)
         for position, panel in enumerate(panels, start=1):
             axes = figure.add_subplot(rows, columns, position)
             _dress(axes, theme)
             panel(axes, theme)
+        if lines:
+            # Above all panels, and not above the axes of one, which long labels make narrow.
+            figure.suptitle("\n".join(lines), x=0.01, ha="left", color=theme.ink, fontsize=FONT_POINTS + 1)
         for text in figure.findobj(Text):
             text.set_text(translated(text.get_text(), drawn_language(language)))
         file = io.BytesIO()
@@ -253,8 +260,7 @@ def interval_rows(
         axes.margins(y=min(0.5, 0.5 / len(labels)))
         axes.invert_yaxis()
         if are_dates:
-            axes.xaxis.set_major_locator(MaxNLocator(4))
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: date_text(seconds)))
+            axes.set_xticks(*date_ticks(*axes.get_xlim()))
         finished(axes, theme, x_label, "", title)
 
     return panel

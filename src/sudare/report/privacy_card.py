@@ -249,10 +249,17 @@ def card_rows(card: Card, language: Language = "en") -> list[tuple[str, str]]:
 
 def _what_leaves(card: Card, language: Language) -> str:
     """What leaves and the columns it is made of, whose names stay as they are."""
+    return translator(language)(
+        "{what}, from {columns}", what=numbers_text(card, language), columns=columns_text(card, language)
+    )
+
+
+def numbers_text(card: Card, language: Language = "en") -> str:
+    """How many numbers leave, and what they are: names of columns in the language's quotation marks."""
     what = translated(card.what, language)
     for name in card.columns:
         what = what.replace(quoted(name), quoted(name, language))
-    return translator(language)("{what}, from {columns}", what=what, columns=columns_text(card, language))
+    return what
 
 
 def columns_text(card: Card, language: Language = "en") -> str:

@@ -62,6 +62,7 @@ MOST_ROWS: Final = 2**32
 LARGEST_REACH: Final = 2.0**500
 # Of ε, where groups are not declared.
 KEY_SHARE: Final = Fraction(1, 4)
+_OF_NUMBERS: Final = ("mean_of", "variance_of", "quantile_of")
 
 
 @dataclass(eq=False, repr=False)
@@ -149,13 +150,15 @@ class GroupedTable(PrivateEstimator):
         checked_quantiles(self.quantiles)
         if not by and not keys:
             raise InvalidParameter("`by` names no column to group by.", 'Give for example by=["sex"].')
-        for what in ("mean_of", "variance_of", "quantile_of", "keys"):
+        for what in ("by", "keys", "mean_of", "variance_of", "quantile_of"):
             if len(set(getattr(self, what))) != len(getattr(self, what)):
                 raise InvalidParameter(f"A column is named twice in `{what}`.", "Name each once.")
-        if len({*by, *keys, *wanted}) != len(by) + len(keys) + len(wanted):
-            raise InvalidParameter(
-                "A column is named twice in `by` and `mean_of`, or in another list of both kinds.", "Name each once."
-            )
+        for one, other in (("by", "keys"), *((how, of) for how in ("by", "keys") for of in _OF_NUMBERS)):
+            column = next((name for name in getattr(self, one) if name in getattr(self, other)), None)
+            if column is not None:
+                raise InvalidParameter(
+                    f"Column {column!r} is named in `{one}` and in `{other}`.", "Name it in one of them."
+                )
         unknown = next((name for name in (*by, *wanted) if name not in schema.columns), None)
         if unknown is not None:
             raise self._not_declared(unknown, schema)
@@ -473,7 +476,10 @@ class GroupedTable(PrivateEstimator):
             if name in self.mean_of and not isinstance(number, Date):
                 value = centre * counts + half * totals[name]
                 width = half * scale * sum_width(centre / half, widths)
-                _put(found, f"sum_{name}", None, value, value - width, value + width)
+                # As a count is: numbers that are never negative have no negative sum.
+                least, largest = 0.0 if number.low >= 0 else -np.inf, 0.0 if number.high <= 0 else np.inf
+                ends = (np.clip(end, least, largest) for end in (value - width, value + width))
+                _put(found, f"sum_{name}", None, value, *ends)
         for name, number in numbers_among(self.declared_, list(self.squares_)).items():
             squares = self.squares_[name].sum(axis=added).ravel()
             estimate = variance_interval(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from sudare.dossier.number_table import MeasuredRows
 from sudare.report.budget_bar import time_text
-from sudare.report.number_formatting import date_text, nearest, rounded_up
+from sudare.report.date_axis import DAY, moment_text
+from sudare.report.number_formatting import nearest, rounded_up
 
 _Scale = Callable[[float], float]
 
@@ -108,8 +109,13 @@ def interval_picture(drawn: MeasuredRows) -> IntervalPicture:
             zip(drawn.labels, drawn.values, drawn.lows, drawn.highs, strict=True)
         )
     ]
-    text = date_text if drawn.are_dates else _tick_text
-    ticks = [Tick(x(value), text(value)) for value in (least, least + span / 2, least + span)]
+    text = moment_text if drawn.are_dates else _tick_text
+    middle = least + span / 2
+    between = [middle]
+    if drawn.are_dates:
+        # A date stands where that day begins, and nowhere else.
+        between = [round(middle / DAY) * DAY] if span >= 2 * DAY else []
+    ticks = [Tick(x(value), text(value)) for value in (least, *between, least + span)]
     return IntervalPicture(drawn.axis, rows, ticks, TOP + ROW * len(rows) + BOTTOM)
 
 
