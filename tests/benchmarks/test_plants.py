@@ -59,3 +59,14 @@ def test_the_page_says_where_a_private_dictionary_is_behind():
     assert (behind["plant"], behind["size"], behind["private_over_alone"]) == ("correlated in time", 60, -0.0121)
     sentence = f"but in one of {len(found)} cases: records correlated in time, 60 a member (.012)"
     assert sentence in plants_judged.PAGE.read_text("utf-8")
+
+
+def test_the_page_says_how_far_dictionaries_are_behind_on_plants_that_rules_were_chosen_on():
+    found = json.loads((plants_judged._FOLDER / "plants_tuning.json").read_text("utf-8"))["rows"]
+    for key, sentence in (
+        ("over_best", "up to {} behind the better of own and pooled (without ε; {}, {} records a member)"),
+        ("private_over_alone", "up to {} behind members alone (ε = 3; {}, {})"),
+    ):
+        worst = min(found, key=lambda row: row[key])
+        said = sentence.format(f"{-worst[key] + 1e-9:.3f}".removeprefix("0"), worst["plant"], worst["size"])
+        assert said in plants_judged.PAGE.read_text("utf-8")
