@@ -1,6 +1,6 @@
 """Dictionaries of generated plants beside what members could do alone or with all records in one place: mean AUC for later faults.
 
-`python -m benchmarks.panel.plants_judged` runs the judging half, counts how often that was done, and writes plants_judged.json.
+`python -m benchmarks.panel.plants_judged` runs the judging half, counts how often that was done, and writes plants_judged.json and the table of docs/dictionary.md.
 `--seconds` times fits of 4 × 4,000 records and writes plants_seconds.json. `--tuning` runs the tuning half and writes plants_tuning.json: rules are chosen there. `--plants`, `--sizes` and `--repetitions` run a part and only print.
 """
 
@@ -18,7 +18,9 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.mixture import GaussianMixture
 
+from benchmarks.page_parts import write_part
 from benchmarks.panel.simulated_plants import PLANTS, SIZES, Floats, Half, Member, Plant
+from benchmarks.study_pages import DOCS, markdown_table
 from sudare.dictionary import PatternDictionary
 
 _EPSILON: Final = 3.0
@@ -29,6 +31,8 @@ _BOUND: Final = 40.0
 _SLACK: Final = 0.01
 _HEADSTART: Final = 0.03
 _FOLDER: Final = Path(__file__).parent
+PAGE: Final = DOCS / "dictionary.md"
+PART: Final = "plants that no rule was chosen on"
 _ALONE: Final = ("own Gaussian", "own mixture")
 
 Scores = list[Floats]
@@ -141,6 +145,16 @@ def line(row: Mapping[str, Any]) -> str:
     return f"{row['plant']:22s} {row['size']:5d}  {areas}  {row['over_best']:+.3f} {row['private_over_alone']:+.3f} {took:6.1f} s  {', '.join(missed)}"
 
 
+def table(rows: Iterable[Mapping[str, Any]]) -> str:
+    """AUC of every plant, size and method, as the page has it."""
+    headings = ["plant", "records a member", *METHODS]
+    headings[-1] = f"dictionary, ε = {_EPSILON:g}"
+    return markdown_table(
+        headings,
+        [[row["plant"], f"{row['size']}", *(f"{row['auc'][name]:.3f}" for name in METHODS)] for row in rows],
+    )
+
+
 def run(
     half: Half, plants: Iterable[str] = (), sizes: Iterable[int] = SIZES, repetitions: int | None = None
 ) -> list[dict[str, Any]]:
@@ -197,6 +211,8 @@ def main() -> None:
         file.write_text(
             json.dumps({"half": half, "times_run": before + 1, "epsilon": _EPSILON, "rows": rows}, indent=1) + "\n"
         )
+        if half == "judging":
+            write_part(PAGE, PART, table(rows))
 
 
 if __name__ == "__main__":

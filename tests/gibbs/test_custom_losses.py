@@ -318,6 +318,38 @@ def test_a_prior_that_gives_no_numbers_is_refused_before_the_charge(prior, accou
     assert account.spent().epsilon == 0
 
 
+@pytest.mark.parametrize(
+    ("facts", "match"),
+    [
+        ({"strong_convexity": 0.9, "smoothness": 0.5}, "No loss bends less than its strong convexity"),
+        ({"strong_convexity": 0.9, "smoothness": 1.0, "laplacian": 1.5}, "all directions together"),
+        (
+            {"smoothness": 1.0, "prior": LogConcavePrior(lambda t: 0.0, lambda t: 0 * t, 2.0, 1.0)},
+            "No prior bends less",
+        ),
+        # Floats are 10⁻⁴ apart there, a hundred times the prior's deviation.
+        ({"smoothness": 1.0, "prior": NormalPrior(1e-6, 1e12)}, "narrower than floating point"),
+        ({"smoothness": 1.0, "prior": NormalPrior(1e-6, 1e12), "sampler": "proximal"}, "narrower than floating point"),
+        # On the grid of exact draws it falls by a factor of e¹⁰ from a point to the next; such a fit went on without end.
+        (
+            {"smoothness": 1.0, "prior": NormalPrior(1e-3, 1e4), "delta": 0.0, "loss_range": (0, 9), "radius": 1.0},
+            "pulls so hard out of the ball",
+        ),
+    ],
+)
+def test_what_no_table_could_be_drawn_for_is_refused_before_the_charge(facts, match, account):
+    with pytest.raises(InvalidParameter, match=match):
+        GibbsPosterior(distance, pull, **facts, account=account).fit(np.zeros((5, 2)))
+    assert account.spent().epsilon == 0
+
+
+def test_a_prior_whose_mode_is_near_outside_of_the_ball_is_drawn_exactly():
+    facts = {"delta": 0.0, "loss_range": (0, 9), "radius": 1.0, "smoothness": 1.0, "prior": NormalPrior(0.1, 2.0)}
+    model = GibbsPosterior(distance, pull, **facts).fit(np.zeros((5, 2)))
+    assert model.sampler_ == "exact"
+    assert 0.9 < np.linalg.norm(model.parameters_) <= 1
+
+
 @pytest.mark.parametrize("log_density", [-np.inf, np.nan, np.inf])
 def test_a_prior_without_a_possible_candidate_is_refused_before_the_charge(log_density, account):
     prior = LogConcavePrior(lambda theta: log_density, lambda theta: theta, 0.0)

@@ -224,3 +224,56 @@ def test_what_floats_cannot_tell_apart_is_refused_before_the_charge():
         CustomDraws(10**8, 3, 1.0, 0.0, 1e8, 10.0, 1e-5, smoothness=0.0, sampler="proximal")
     with pytest.raises(InvalidParameter, match="narrower than floating point"):
         CustomDraws(10**8, 3, 1.0, 0.0, 1e6, 10.0, 1e-5, smoothness=0.0, radius=1e3, sampler="proximal")
+
+
+@pytest.mark.parametrize("place", [0.0, 1e9])
+def test_a_law_far_from_zero_is_drawn_as_one_near_it(place):
+    """By a prior that lies there: the log acceptance of a proposal has its digits, though squares of θ have none left."""
+
+    def value(point):
+        move = float(point[0]) - place
+        return move * move / 2 + 60 * math.sqrt(1 + move * move)
+
+    def gradient(point):
+        move = point - place
+        return move * (1 + 60 / np.sqrt(1 + move * move))
+
+    potential, count = Potential(value, gradient, Curvature(1, 1.0, 61.0, 60.0)), 150
+    plan = SmoothProximalPlan(potential.curvature, 1e-2)
+    sample = smooth_proximal_draws(potential, plan, count, SOURCE).points[:, 0] - place
+    axis = np.linspace(-2, 2, 4_001)
+    law = np.array([-value(np.array([place + point])) for point in axis])
+    cumulative = np.cumsum(np.exp(law - law.max()))
+    ranks = np.sort(np.interp(sample, axis, cumulative / cumulative[-1]))
+    # Above 2.63/√n once in a million, and the distance is within .01.
+    assert np.max(np.abs(ranks - (np.arange(count) + 0.5) / count)) < 2.63 / math.sqrt(count) + 0.02
+
+
+class Generous(smooth_proximal._Chain):
+    """The planted bug: proposals are accepted twice as often as they may be."""
+
+    def _value(self, point):
+        return super()._value(point) - (0.0 if point is self._tangent[0] else math.log(2))
+
+
+@pytest.mark.parametrize("kind", [smooth_proximal._Chain, Generous])
+def test_restricted_draws_have_their_law_and_too_generous_ones_are_found(kind, monkeypatch):
+    """One step from one point, of a skewed law: the part that a whole chain would hide."""
+    monkeypatch.setattr(smooth_proximal, "check_log_ratio", lambda *_: None)
+
+    def value(point):
+        return float(point[0]) ** 2 / 2 + 20 * float(np.logaddexp(0, 3 * point[0]))
+
+    def gradient(point):
+        return point + 60 / (1 + np.exp(-3 * point))
+
+    potential, count, goal = Potential(value, gradient, Curvature(1, 1.0, 46.0, 45.0)), 8_000, np.array([-0.3])
+    chain = kind(smooth_proximal._Shape.of(potential), Steps(0.5, 1))
+    sample = np.array([chain.tried(goal, SOURCE, math.inf)[0] for _ in range(count)])
+    axis = np.linspace(-4, 4, 8_001)
+    law = np.array([-value(np.array([point])) for point in axis]) - (axis - goal[0]) ** 2 / (2 * 0.5**2)
+    cumulative = np.cumsum(np.exp(law - law.max()))
+    ranks = np.sort(np.interp(sample, axis, cumulative / cumulative[-1]))
+    gap = np.max(np.abs(ranks - (np.arange(count) + 0.5) / count))
+    # Above 2.63/√n once in a million.
+    assert (gap < 2.63 / math.sqrt(count) + 0.002) == (kind is not Generous), gap

@@ -206,6 +206,27 @@ def test_numbers_of_linear_models_stand_where_they_were_measured() -> None:
     assert not [sentence for sentence in sentences if sentence not in page]
 
 
+def test_tables_of_additive_and_joint_models_are_those_of_their_files() -> None:
+    boosting, joint = (
+        json.loads((ROOT / "benchmarks" / f"{name}.json").read_text("utf-8"))
+        for name in ("additive_boosting", "joint_models")
+    )
+    rows = [
+        f"| {epsilon} | {delta} | "
+        + " | ".join(
+            f"{number:.4f}"
+            for way in ("additive", "additive, finer bins", "logistic, binned")
+            for number in boosting["adult"][f"{way}, ε = {epsilon}, δ = {delta}"]["mean"]
+        )
+        for epsilon, delta in (("0.1", "1e-06"), ("0.5", "1e-06"), ("1", "1e-06"), ("3", "1e-06"), ("1", "0"))
+    ]
+    assert not [row for row in rows if f"{row} |\n" not in (DOCS / "linear.md").read_text("utf-8")]
+    lines = (DOCS / "consortium-learning.md").read_text("utf-8").splitlines()
+    start = lines.index("| | accuracy | AUC |") + 2
+    shown = [tuple(float(cell) for cell in line.split("|")[2:4]) for line in lines[start : start + 4]]
+    assert shown == [tuple(found["mean"][:2]) for found in joint["found"].values()]
+
+
 def short(number: float, digits: int) -> str:
     """As pages write a share: .784, a half rounded up."""
     return f"{number + 1e-9:.{digits}f}".removeprefix("0")
@@ -218,6 +239,14 @@ def test_a_number_of_another_page_is_no_excuse(tmp_path: Path) -> None:
     assert not_in(named_results(page), measured_decimals(page)) == [number]
     page.write_text(f"Accuracy was {number} (`sudare study 003`).", "utf-8")
     assert not not_in(named_results(page), measured_decimals(page))
+
+
+def test_a_table_about_accuracy_is_measured_in_all_its_rows(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "| ε | AUC |\n| --- | --- |\n| 0.5 | 0.8127 |\n\n| ε | rows |\n| --- | --- |\n| 0.25 | 0.3 |\n", "utf-8"
+    )
+    assert measured_decimals(page) == ["0.5", "0.8127"]
 
 
 def committed_text(name: str) -> str:
@@ -245,16 +274,18 @@ def not_in(files: list[Path], tokens: list[str]) -> list[str]:
 
 
 def measured_decimals(page: Path) -> list[str]:
-    """Decimal numbers that look measured: with a unit of time or memory, or in a line about accuracy; tables by hand count too."""
+    """Decimal numbers that look measured: with a unit of time or memory, in a line about accuracy, or in a table whose headings are."""
     text = page.read_text("utf-8")
     for left_out in (WRITTEN_PART, re.compile(r"```.*?```", re.DOTALL), re.compile(r"`[^`]*`|\]\([^)]*\)")):
         text = left_out.sub(" ", text)
-    return [
-        found[0]
-        for line in text.splitlines()
-        for found in DECIMAL.finditer(LABEL.sub(" ", line))
-        if MEASURED_UNIT.match(found.string[found.end() :]) or MEASURED_LINE.search(line)
-    ]
+    found, headings = [], ""
+    for line in text.splitlines():
+        headings = (headings or line) if line.startswith("|") else ""
+        is_measured = MEASURED_LINE.search(line) or MEASURED_LINE.search(headings)
+        for number in DECIMAL.finditer(LABEL.sub(" ", line)):
+            if is_measured or MEASURED_UNIT.match(number.string[number.end() :]):
+                found.append(number[0])
+    return found
 
 
 def prose(page: Path) -> str:

@@ -36,6 +36,10 @@ _EVALUATIONS_A_STEP: Final = 4
 # β Σ loss may change by this over where its mode can be: its last digit is a 64th then. And what rounding of gradients may add to a chain's first divergence.
 _LARGEST_SUM: Final = 2.0**46
 _START_ROUNDING: Final = 0.5
+# On the grid of exact draws a prior that lies outside of the ball may fall by so much from a point to the next.
+_LARGEST_FALL: Final = 0.5
+# Floats next to each other are at most so much of their size apart; with room for sums over coordinates.
+_FAR_ROUNDING: Final = 2.0**-48
 
 
 class CustomSampled(NamedTuple):
@@ -72,6 +76,7 @@ class CustomDraws:
 
     def __post_init__(self) -> None:
         self._check_promise()
+        self._check_constants()
         if self.beta is not None and not self.beta <= self.largest_inverse_temperature:
             raise InvalidParameter(
                 f"beta is {self.beta!r}, more than the {self.largest_inverse_temperature:.6g} that epsilon and delta allow.",
@@ -83,6 +88,13 @@ class CustomDraws:
             self._check_acceptance()
         if self.chosen_sampler in ("rejection", "proximal"):
             self._check_rounding()
+        if self.chosen_sampler == "exact" and self.radius is not None:
+            outside = self._pull > self.effective_prior.strong_convexity * self.radius
+            if outside and not self._pull * self.grid <= _LARGEST_FALL:
+                raise InvalidParameter(
+                    "The prior pulls so hard out of the ball that exact draws could take too many proposals.",
+                    "Use a wider prior, or a larger radius.",
+                )
 
     def _check_promise(self) -> None:
         if self.delta == 0:
@@ -103,6 +115,19 @@ class CustomDraws:
         if self.fixed_work and self.sampler == "proximal":
             raise InvalidParameter("The proximal sampler has no fixed work.", 'Use sampler="rejection" or "langevin".')
 
+    def _check_constants(self) -> None:
+        """Raise InvalidParameter where no loss is as declared: it would be charged for, and stopped."""
+        if self.smoothness is not None and self.smoothness < self.strong_convexity:
+            raise InvalidParameter(
+                "No loss bends less than its strong convexity.", "Give a smoothness that is at least strong_convexity."
+            )
+        # The product may be above what it stands for in its last digits.
+        if self.laplacian is not None and self.laplacian < self.dimension * self.strong_convexity * (1 - 1e-9):
+            raise InvalidParameter(
+                "No loss bends less in all directions together than its strong convexity times dimension.",
+                "Give a laplacian that is at least that.",
+            )
+
     def _check_acceptance(self) -> None:
         if self.chosen_sampler == "exact":
             check_log_range(self.inverse_temperature * self.rows * self._range)
@@ -118,12 +143,27 @@ class CustomDraws:
         if known.convexity > 0:
             farthest = min(slope / known.convexity, math.inf if known.radius is None else known.radius)
             starts = start_rounding(known, self._gradient_rounding)
-            if slope * farthest <= _LARGEST_SUM and (self.chosen_sampler == "rejection" or starts <= _START_ROUNDING):
+            sums = slope * farthest <= _LARGEST_SUM and self._is_near_enough
+            if sums and (self.chosen_sampler == "rejection" or starts <= _START_ROUNDING):
                 return
         raise InvalidParameter(
             "The posterior is narrower than floating point can draw from.",
             "Use a smaller beta (or epsilon), fewer rows, or a stronger prior or regularization.",
         )
+
+    @cached_property
+    def _pull(self) -> float:
+        """How steep the logarithm of the prior is at zero."""
+        slope = self.effective_prior.gradient(np.zeros(self.dimension))
+        return float(np.linalg.norm(np.asarray(slope, dtype=np.float64)))
+
+    @property
+    def _is_near_enough(self) -> bool:
+        """Whether floats are so close where the prior has its mode that U's gradient there can be told apart from zero."""
+        known = self.curvature
+        place = min(self._pull / known.convexity, math.inf if known.radius is None else known.radius)
+        stiffness = known.convexity if known.smoothness is None else known.smoothness
+        return stiffness * place * _FAR_ROUNDING <= math.sqrt(known.convexity)
 
     @property
     def _gradient_rounding(self) -> float:
@@ -227,8 +267,7 @@ class CustomDraws:
         longest = self.rows * self.lipschitz * (1 + 1e-9)
         if not float(np.linalg.norm(slope)) <= longest:
             return math.inf
-        own = np.asarray(self.effective_prior.gradient(np.zeros(self.dimension)), dtype=np.float64)
-        return self.langevin_plan.wasserstein_distance(self.inverse_temperature * longest + float(np.linalg.norm(own)))
+        return self.langevin_plan.wasserstein_distance(self.inverse_temperature * longest + self._pull)
 
     @property
     def noise_scale(self) -> float:

@@ -129,10 +129,15 @@ class GibbsPosterior(PrivateEstimator):
         beta = None if self.beta is None else float(self.beta)
         if self.candidates is not None:
             method = CandidateDraws(rows, self._range(), float(self.epsilon), int(self.draws), beta, self.prior)
+            if self.prior is not None:
+                check_prior_of_candidates(self.prior, self._candidates())
         else:
+            width = len(declared.columns) if self.dimension is None else int(self.dimension)
+            if self.prior is not None:
+                check_prior_at(self.prior, np.zeros(width))
             method = CustomDraws(
                 rows,
-                len(declared.columns) if self.dimension is None else int(self.dimension),
+                width,
                 float(self.lipschitz),
                 float(self.strong_convexity),
                 float(self.regularization) * rows,
@@ -148,10 +153,6 @@ class GibbsPosterior(PrivateEstimator):
                 beta,
                 self.sampler,
             )
-        if self.prior is not None and isinstance(method, CandidateDraws):
-            check_prior_of_candidates(self.prior, self._candidates())
-        elif self.prior is not None and isinstance(method, CustomDraws):
-            check_prior_at(self.prior, np.zeros(method.dimension))
         return Plan(method, self._guarantee(declared))
 
     def _plan_for(self, X: Any, y: Any) -> Plan[CustomDraws | CandidateDraws]:

@@ -111,6 +111,10 @@ def check_prior(prior: Any) -> None:
     strong, smooth = getattr(prior, "strong_convexity", None), getattr(prior, "smoothness", None)
     _CURVATURES.check("strong_convexity of the prior", strong)
     _OPTIONAL_CURVATURES.check("smoothness of the prior", smooth)
+    if smooth is not None and smooth < strong:
+        raise InvalidParameter(
+            "No prior bends less than its strong convexity.", "Give a smoothness that is at least strong_convexity."
+        )
 
 
 def check_prior_at(prior: Prior, point: Floats) -> None:

@@ -308,13 +308,13 @@ class _Chain:
         # The tangent plane of h at `place`; the parabolas of κ and η are exact.
         push = slope - self.convexity * place
         mean = (self.pull * goal - push) / self.precision
-        lowest = self._rest(place)
-        size = abs(lowest) + self.convexity * float(place @ place)
+        lowest = self._value(place)
         for tries in itertools.count(1):
             point = self._gaussian(mean, self.precision, source)
-            rise = self._rest(point) - lowest
-            log_ratio = -(rise - float(push @ (point - place)))
-            check_log_ratio(log_ratio, rise, size)
+            rise, move = self._value(point) - lowest, point - place
+            # That of h over its tangent plane: in differences, as squares of θ would have no digits left where the mode is far from zero.
+            log_ratio = -(rise - float(slope @ move) - self.convexity / 2 * float(move @ move))
+            check_log_ratio(log_ratio, rise, abs(lowest))
             self.made += 1
             if log_uniforms(source.words(1))[0][0] < log_ratio:
                 self.accepted += 1
@@ -325,10 +325,9 @@ class _Chain:
                 break
         return None
 
-    def _rest(self, point: Floats) -> float:
-        """h = U − (κ/2)‖x‖²."""
+    def _value(self, point: Floats) -> float:
         self.evaluations += 1
-        return self.potential.value(point) - self.convexity / 2 * float(point @ point)
+        return self.potential.value(point)
 
     def _near_restricted_mode(self, goal: Floats) -> tuple[Floats, Floats]:
         """A point of the ball near the mode of U + ‖x − y‖²/2η, and ∇U there: a Newton step from the last such point, then gradient steps.
