@@ -137,7 +137,11 @@ class Keys:
 
 def in_order(keys: Sequence[Key]) -> list[Key]:
     """Keys in an order that does not depend on the records."""
-    return sorted(keys, key=lambda key: [(type(value).__name__, value) for value in key])
+    return sorted(keys, key=_place_in_order)
+
+
+def _place_in_order(key: Key) -> list[tuple[str, str | int | bool]]:
+    return [(type(value).__name__, value) for value in key]
 
 
 @dataclass(frozen=True)
@@ -177,6 +181,8 @@ class KeySelection:
         """Keys with a noisy count of at least the threshold; if there are too many, those with the largest noisy counts."""
         named = [(key, code) for key, code in codes.found.items() if key is not None]
         noisy = source.laplace(counts[[code for _, code in named]], self.noise.scale_in_steps)
-        passed = np.flatnonzero(noisy >= self.threshold)
-        passed = passed[np.argsort(-noisy[passed], kind="stable")][:MOST_KEYS]
-        return Keys(codes.columns, tuple(in_order([named[place][0] for place in passed])))
+        passed = [(named[place][0], -int(noisy[place])) for place in np.flatnonzero(noisy >= self.threshold)]
+        if len(passed) > MOST_KEYS:
+            # Of equal counts the order of the keys decides: that of the records would tell which came first.
+            passed = sorted(passed, key=lambda one: (one[1], _place_in_order(one[0])))[:MOST_KEYS]
+        return Keys(codes.columns, tuple(in_order([key for key, _ in passed])))
