@@ -177,12 +177,12 @@ class KeySelection:
         # One more than needed, so that the rounding of these logarithms does not matter; above all rows of a unit the formula holds.
         return max(math.ceil(needed) + 1, rows + 1)
 
-    def selected(self, codes: KeyCodes, counts: Integers, source: NoiseSource) -> Keys:
-        """Keys with a noisy count of at least the threshold; if there are too many, those with the largest noisy counts."""
+    def selected(self, codes: KeyCodes, counts: Integers, source: NoiseSource, most: int = MOST_KEYS) -> Keys:
+        """Keys with a noisy count of at least the threshold; if there are more than `most`, those with the largest noisy counts."""
         named = [(key, code) for key, code in codes.found.items() if key is not None]
         noisy = source.laplace(counts[[code for _, code in named]], self.noise.scale_in_steps)
         passed = [(named[place][0], -int(noisy[place])) for place in np.flatnonzero(noisy >= self.threshold)]
-        if len(passed) > MOST_KEYS:
+        if len(passed) > most:
             # Of equal counts the order of the keys decides: that of the records would tell which came first.
-            passed = sorted(passed, key=lambda one: (one[1], _place_in_order(one[0])))[:MOST_KEYS]
+            passed = sorted(passed, key=lambda one: (one[1], _place_in_order(one[0])))[:most]
         return Keys(codes.columns, tuple(in_order([key for key, _ in passed])))
