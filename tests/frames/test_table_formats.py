@@ -9,7 +9,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
-from sudare.errors import SourceMismatch, SourceUnreadable
+from sudare.errors import SourceMismatch, SourceUnreadable, WrongType
 from sudare.frames import batches, read, source
 from sudare.privacy import Ledger
 from sudare.privacy.source_identity import covers, given_source, looked_at
@@ -36,6 +36,18 @@ def test_names_in_folders_are_columns(tmp_path: Path) -> None:
         found = read(folder, ["age", "part"], Schema({"part": column}))["part"].tolist()
         assert found == list(map(kind, [0] * 100 + [1] * 150))
     assert read(folder, ["age"], Schema({"part": Number(0, 9)})).names == ("age",)
+
+
+@pytest.mark.parametrize("column", [Number(0, 9), Category((0, 1)), Category((False, True))])
+@pytest.mark.parametrize("name", ["1.x", "１", "hidden words"])
+def test_a_folder_whose_name_is_no_value_is_told_as_that(tmp_path: Path, name: str, column: Number | Category) -> None:
+    for place in ("part=1", f"part={name}"):
+        (tmp_path / place).mkdir()
+        pyarrow.parquet.write_table(visits(), tmp_path / place / "a.parquet")
+    with pytest.raises(WrongType, match=r"^Names of folders are the values of column 'part'") as refusal:
+        read(tmp_path, ["age", "part"], Schema({"part": column}))
+    assert name not in str(refusal.value)
+    assert read(tmp_path, ["part"], Schema({"part": Category(("1", name))})).rows > 0
 
 
 def test_a_dataset_that_cannot_be_read_tells_nothing(tmp_path: Path) -> None:

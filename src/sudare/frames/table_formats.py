@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import posixpath
 import re
@@ -13,7 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pyarrow as pa
 import pyarrow.fs
 
-from sudare.errors import SourceUnreadable
+from sudare.errors import SourceUnreadable, WrongType
 from sudare.frames.csv_files import declared_types
 from sudare.frames.file_discovery import PARQUET_ENDINGS, StoredObject, asked_of_store, opened_store, state_of
 from sudare.frames.record_source import (
@@ -86,11 +87,16 @@ class DatasetSource(RecordSource):
 
 
 def _with_types(table: Table, kinds: Mapping[str, Any]) -> Table:
-    """The table with text columns read as these types."""
+    """The table with text columns read as these types. Raise WrongType where a folder has a name that cannot be read so."""
     arrow = table.arrow
-    for name, kind in kinds.items():
-        if name in arrow.column_names:
-            arrow = arrow.set_column(arrow.column_names.index(name), name, arrow.column(name).cast(kind))
+    for name in [name for name in kinds if name in arrow.column_names]:
+        read = attempt(functools.partial(arrow.column(name).cast, kinds[name]))
+        if read is None:
+            raise WrongType(
+                f"Names of folders are the values of column {name!r}, and one of them cannot be read as the schema declares it.",
+                "Rename that folder (figures without blanks, and a point in decimals), or declare the column as a category of text.",
+            )
+        arrow = arrow.set_column(arrow.column_names.index(name), name, read)
     return Table(arrow, table.origin)
 
 
