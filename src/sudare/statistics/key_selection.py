@@ -83,7 +83,7 @@ def _encoded(column: Any, name: str) -> tuple[Integers, list[Any]]:
     if kind not in ("text", "whole numbers", "booleans") and not pa.types.is_null(column.type):
         raise WrongType(
             f"Column {name!r} is grouped by, and holds neither text nor whole numbers nor booleans.",
-            "Declare it in the schema with bins, or leave it out.",
+            "Declare it in the schema with bins, or leave it out. Whole numbers with gaps are fractions to pandas: give them as Int64, or as text.",
         )
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
