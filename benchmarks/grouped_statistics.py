@@ -35,6 +35,8 @@ Floats = NDArray[np.float64]
 Peers = Mapping[str, Mapping[str, float]]
 
 REPEATS: Final = 1000
+# Of everybody: medians of a whole column differ least, and a mean of a thousand answers is off by a twentieth of itself.
+ANSWERS_OF_MEDIANS: Final = 4 * REPEATS
 # Answers of peers about groups are fewer: each of them is slower.
 PART_OF_PEERS: Final = 100
 # A point that misses the rank of one quantile of D by so many records times D is accepted with probability e^(−rank/(4D)) at most (two records changed, ε = 1): less than 1e-17.
@@ -451,8 +453,8 @@ def comparisons(work: Workload, others: Sequence[Workload], repeats: int, known:
             compared += [quantiles_by_group(each, QUARTILES, repeats, folder, known) for each in (work, others[0])]
             print(told(compared[-2:]), flush=True)
             for each in (work, others[0]):
-                # Errors of a single quantile differ least.
-                for wanted, answers in ((MEDIAN, repeats), (QUARTILES, repeats // 4), (DECILES, repeats // 4)):
+                of_medians = ANSWERS_OF_MEDIANS if repeats == REPEATS else repeats
+                for wanted, answers in ((MEDIAN, of_medians), (QUARTILES, repeats // 4), (DECILES, repeats // 4)):
                     compared += quantiles_alone(each, wanted, answers, folder)
                     print(told(compared[-2:]), flush=True)
     except PeerMissing as reason:

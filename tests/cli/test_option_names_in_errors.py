@@ -40,6 +40,7 @@ OPTIONS = {
         ),
         ("Leave delta out.", "Leave --delta out."),
         ('Use method="auto".', "Use --method auto."),
+        ('Use neighbours="add-remove", which tables take.', "Use --neighbours add-remove, which tables take."),
         ("Give accept_weak_guarantee=True.", "Give --accept-weak-guarantee."),
         ("A column is named twice in `keys` and mean_of.", "A column is named twice in --key-column and --mean-of."),
         ("A price needs an account.", "A price needs an account."),

@@ -638,8 +638,9 @@ class TestCharging:
 
     def test_replace_one_cannot_be_charged_to_an_add_remove_account(self, ledger: Ledger) -> None:
         account = ledger.account("p", epsilon=1.0, neighbours="add-remove")
-        with pytest.raises(RelationMismatch, match="says nothing about add/remove"):
+        with pytest.raises(RelationMismatch, match="says nothing about add/remove") as caught:
             charge(account, 0.1)
+        assert caught.value.remedy.startswith('Use neighbours="add-remove"')
         with pytest.raises(RelationMismatch, match="says nothing about add/remove"):
             account.check_relation("replace-one", "record")
         account.check_relation("add-remove", "record")

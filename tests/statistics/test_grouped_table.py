@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sudare.errors import BudgetExceeded, InvalidParameter, UnknownCategory
 from sudare.privacy import Ledger, Release
 from sudare.schema import Category, Date, Label, Number, Person, Schema
-from sudare.statistics import GroupedTable, PrivateMean, PrivateQuantiles
+from sudare.statistics import GroupedTable, PrivateMean, PrivateQuantiles, grouped_table
 from sudare.statistics.exact_group_sums import Groups
 from sudare.statistics.grouped_noise import InfinityNormCells, grouped_mechanism
 
@@ -387,6 +387,22 @@ def test_quantiles_of_groups_that_nobody_declared(people: pd.DataFrame, tmp_path
         # The rows of the smallest group lie 6 apart.
         np.testing.assert_allclose(found[name], by_group.pay.quantile(quantile), atol=30)
         assert ((found[f"{name}_low"] <= found[name]) & (found[name] <= found[f"{name}_high"])).all()
+
+
+def test_only_so_many_keys_are_found_as_leave_a_table_its_cells(
+    people: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table of a million declared groups for each of 1,500 keys was charged, and ended for want of memory."""
+    asked_for = {"schema": SCHEMA, "by": ["age"], "keys": ["site"], "mean_of": ["pay"], "random_state": 0}
+    frame = people.assign(site=np.random.default_rng(0).choice(["a", "b", "c"], len(people), p=[0.5, 0.3, 0.2]))
+    # Counts and sums of three groups are six cells.
+    monkeypatch.setattr(grouped_table, "MOST_CELLS", 6 * 3 + 5)
+    model = GroupedTable(100.0, 1e-6, **asked_for).fit(frame)
+    assert model.keys_.found == (("a",), ("b",))
+    assert sum(model.table(by=["site"])["count"]) == pytest.approx(len(people), abs=20)
+    monkeypatch.setattr(grouped_table, "MOST_CELLS", 6 * 2 - 1)
+    with pytest.raises(InvalidParameter, match="more than 11 cells"):
+        GroupedTable(100.0, 1e-6, **asked_for).fit(frame)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ def with_option_names(text: str, options: Mapping[str, str]) -> str:
     text = re.sub(r"(\(--[a-z-]+), or [^(),]* in Python\)", r"\1)", text)
     text = re.sub(r"(（--[a-z-]+)、Python では [^（）]*）", r"\1）", text)
     text = _CSV_FILE_IN_PYTHON.sub("", text)
+    # Kinds of releases without this option are told of those that have it.
+    text = text.replace('neighbours="add-remove"', "--neighbours add-remove")
     # What is written in Python stays what it is.
     pieces = re.split(r"(CsvFile\([^)]*\))", text.replace("schema=Schema.load(…)", "--schema FILE"))
     for name, option in options.items():

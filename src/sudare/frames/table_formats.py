@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlparse, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs
 
-from sudare.errors import SourceUnreadable
+from sudare.errors import SourceUnreadable, WrongType
 from sudare.frames.csv_files import declared_types
 from sudare.frames.file_discovery import PARQUET_ENDINGS, StoredObject, asked_of_store, opened_store, state_of
 from sudare.frames.record_source import (
@@ -86,11 +87,16 @@ class DatasetSource(RecordSource):
 
 
 def _with_types(table: Table, kinds: Mapping[str, Any]) -> Table:
-    """The table with text columns read as these types."""
+    """The table with text columns read as these types. Raise WrongType where a folder has a name that cannot be read so."""
     arrow = table.arrow
-    for name, kind in kinds.items():
-        if name in arrow.column_names:
-            arrow = arrow.set_column(arrow.column_names.index(name), name, arrow.column(name).cast(kind))
+    for name in [name for name in kinds if name in arrow.column_names]:
+        read = attempt(functools.partial(arrow.column(name).cast, kinds[name]))
+        if read is None:
+            raise WrongType(
+                f"Names of folders are the values of column {name!r}, and one of them cannot be read as the schema declares it.",
+                "Rename that folder (figures without blanks, and a point in decimals), or declare the column as a category of text.",
+            )
+        arrow = arrow.set_column(arrow.column_names.index(name), name, read)
     return Table(arrow, table.origin)
 
 
@@ -207,7 +213,7 @@ def delta_source(
         )
     if not dataset.files:
         return DatasetSource(dataset, None, "The Delta table")
-    listed = [posixpath.join(str(place), unquote(path).lstrip("/")) for path in dataset.files]
+    listed = [posixpath.join(str(place), path.lstrip("/")) for path in dataset.files]
     origin = file_list(listed, is_local=isinstance(place, str), root=str(place))
     return DatasetSource(dataset, origin, "The Delta table")
 
@@ -257,23 +263,14 @@ class IcebergSource(RecordSource):
         self._table = table
         self._snapshot = getattr(table.current_snapshot(), "snapshot_id", None)
         self._files = asked_of_store("iceberg:…", lambda: tuple(sorted(self._tasks())))
+        self._origin = _files_of_iceberg(table.location(), self._files)
 
     def _tasks(self) -> dict[str, Any]:
         return {task.file.file_path: task for task in self._table.scan(snapshot_id=self._snapshot).plan_files()}
 
     @property
     def origin(self) -> Origin | None:
-        root: Any = attempt(lambda: _place(self._table.location()))
-        files: Any = attempt(lambda: [_place(path) for path in self._files])
-        if root is None or files is None or not all(isinstance(file, type(root)) for file in files):
-            return None
-        is_local = isinstance(root, str)
-        place = os.path.realpath(root) if is_local else str(root)
-        return (
-            file_list([str(file) for file in files], is_local=is_local, root=place)
-            if files
-            else FileList(place, (), is_local)
-        )
+        return self._origin
 
     def types(self, expected: Collection[str]) -> pa.Schema:
         return named_types(self._table.schema().as_arrow())
@@ -291,6 +288,31 @@ class IcebergSource(RecordSource):
         tasks = self._tasks()
         for path in self._files:
             yield from reader.to_record_batches([tasks[path]])
+
+
+def _files_of_iceberg(location: str, files: Sequence[str]) -> FileList:
+    """The files of a table, below its location. Raise SourceUnreadable where nobody could tell which account pays for them."""
+    root, found = attempt(lambda: _read_by_pyiceberg(location)), attempt(lambda: list(map(_read_by_pyiceberg, files)))
+    if root is None or found is None or not all(isinstance(file, type(root)) for file in found):
+        raise SourceUnreadable(
+            "The Iceberg table has files at places of several kinds, or where tables are not read from.",
+            "Keep all of them in one folder of this machine, or in one object store (s3://, gs://, abfs://).",
+        )
+    is_local = isinstance(root, str)
+    place = os.path.realpath(root) if isinstance(root, str) else str(root)
+    listed = [str(file) for file in found]
+    return file_list(listed, is_local=is_local, root=place) if listed else FileList(place, (), is_local)
+
+
+def _read_by_pyiceberg(location: str) -> str | ObjectAddress:
+    """Where pyiceberg looks for a file: of a URI such as file:/visits it takes the path as it is written, per cent signs and all."""
+    parts = urlparse(location)
+    if parts.scheme in ("", "file"):
+        return f"{parts.netloc}{parts.path}" if parts.scheme else os.path.abspath(location)
+    place = parsed(location)
+    if isinstance(place, ObjectAddress):
+        return place
+    raise ValueError
 
 
 def iceberg_table(address: TableAddress) -> RecordSource:

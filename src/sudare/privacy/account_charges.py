@@ -9,7 +9,7 @@ from sudare.errors import BudgetError, BudgetExceeded, InvalidCost, RelationMism
 from sudare.privacy.account_balance import AccountState, Amount
 from sudare.privacy.account_terms import Terms
 from sudare.privacy.accounting import Cost, decimal_up
-from sudare.privacy.guarantee import Guarantee, Neighbours, Unit, check_follows, readable_down, readable_up
+from sudare.privacy.guarantee import Guarantee, Neighbours, Unit, readable_down, readable_up
 from sudare.privacy.source_identity import SliceIdentity, Source
 
 
@@ -35,7 +35,12 @@ def check_relation(name: str, terms: Terms, neighbours: Neighbours, unit: Unit, 
             'Use neighbours="add-remove", which tables by group, histograms, quantiles, synthesizers and networks take; or fit '
             "the whole table. Nothing was computed or spent.",
         )
-    check_follows(neighbours, terms.neighbours)
+    if terms.neighbours == "add-remove" and neighbours != "add-remove":
+        raise RelationMismatch(
+            f"Account '{name}' counts added and removed records. A replace-one guarantee says nothing about add/remove neighbours.",
+            'Use neighbours="add-remove", which tables by group, histograms, quantiles, synthesizers and networks take; '
+            "what has no such option needs an account for replaced records. Nothing was computed or spent.",
+        )
 
 
 def in_relation(

@@ -42,7 +42,7 @@ from sudare.statistics.exact_group_sums import (
 from sudare.statistics.grouped_noise import Moments, TableNoise, grouped_mechanism
 from sudare.statistics.histogram import LARGEST_COUNT, values_shown
 from sudare.statistics.joint_quantiles import Cells, JointQuantiles, checked_quantiles
-from sudare.statistics.key_selection import KeyCodes, Keys, KeySelection
+from sudare.statistics.key_selection import MOST_KEYS, KeyCodes, Keys, KeySelection
 from sudare.statistics.noise_intervals import (
     DEFAULT_LEVEL,
     checked_level,
@@ -173,8 +173,7 @@ class GroupedTable(PrivateEstimator):
             )
         numbers = numbers_among(schema, wanted)
         self._check_widths(numbers)
-        groups = math.prod(self._declared_groups(schema).shape)
-        if groups * (1 + self._sums_in_a_cell()) > MOST_CELLS:
+        if self._declared_cells(schema) * (2 if keys else 1) > MOST_CELLS:
             raise InvalidParameter(f"The table has more than {MOST_CELLS:,} cells.", "Group by fewer columns.")
         columns = {name: as_feature(schema.columns[name]) for name in by}
         return Schema(
@@ -278,6 +277,10 @@ class GroupedTable(PrivateEstimator):
         return TableNoise(moments, quantiles if has_quantiles else None, keys, epsilon, delta)
 
     def _released_sums(self, declared: Schema) -> int:
+        return self._declared_cells(declared)
+
+    def _declared_cells(self, declared: Schema) -> int:
+        """Counts and sums of all declared groups; with `keys` so many for each of them, and for all other rows."""
         return math.prod(self._declared_groups(declared).shape) * (1 + self._sums_in_a_cell())
 
     def _plan_for(self, X: Any, y: Any) -> Plan[Moments | TableNoise]:
@@ -299,7 +302,9 @@ class GroupedTable(PrivateEstimator):
         counts_of_keys = codes_of_keys.counts(keys for *_, keys in rows.counted_parts())
         passage = self._enter(plan)
         if selection is not None:
-            self.keys_ = selection.selected(codes_of_keys, counts_of_keys, passage.noise)
+            # How many leave the table small enough is public: after the charge it must not fail for want of memory.
+            most = min(MOST_KEYS, MOST_CELLS // self._declared_cells(self.declared_) - 1)
+            self.keys_ = selection.selected(codes_of_keys, counts_of_keys, passage.noise, most)
         sums, by_value = self._exact(rows, codes_of_keys) if exact_sums is None else exact_sums
         if selection is not None:
             moments = replace(moments, dimension=sums.size)

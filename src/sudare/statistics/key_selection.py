@@ -83,7 +83,7 @@ def _encoded(column: Any, name: str) -> tuple[Integers, list[Any]]:
     if kind not in ("text", "whole numbers", "booleans") and not pa.types.is_null(column.type):
         raise WrongType(
             f"Column {name!r} is grouped by, and holds neither text nor whole numbers nor booleans.",
-            "Declare it in the schema with bins, or leave it out.",
+            "Declare it in the schema with bins, or leave it out. Whole numbers with gaps are fractions to pandas: give them as Int64, or as text.",
         )
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -137,7 +137,11 @@ class Keys:
 
 def in_order(keys: Sequence[Key]) -> list[Key]:
     """Keys in an order that does not depend on the records."""
-    return sorted(keys, key=lambda key: [(type(value).__name__, value) for value in key])
+    return sorted(keys, key=_place_in_order)
+
+
+def _place_in_order(key: Key) -> list[tuple[str, str | int | bool]]:
+    return [(type(value).__name__, value) for value in key]
 
 
 @dataclass(frozen=True)
@@ -173,10 +177,12 @@ class KeySelection:
         # One more than needed, so that the rounding of these logarithms does not matter; above all rows of a unit the formula holds.
         return max(math.ceil(needed) + 1, rows + 1)
 
-    def selected(self, codes: KeyCodes, counts: Integers, source: NoiseSource) -> Keys:
-        """Keys with a noisy count of at least the threshold; if there are too many, those with the largest noisy counts."""
+    def selected(self, codes: KeyCodes, counts: Integers, source: NoiseSource, most: int = MOST_KEYS) -> Keys:
+        """Keys with a noisy count of at least the threshold; if there are more than `most`, those with the largest noisy counts."""
         named = [(key, code) for key, code in codes.found.items() if key is not None]
         noisy = source.laplace(counts[[code for _, code in named]], self.noise.scale_in_steps)
-        passed = np.flatnonzero(noisy >= self.threshold)
-        passed = passed[np.argsort(-noisy[passed], kind="stable")][:MOST_KEYS]
-        return Keys(codes.columns, tuple(in_order([named[place][0] for place in passed])))
+        passed = [(named[place][0], -int(noisy[place])) for place in np.flatnonzero(noisy >= self.threshold)]
+        if len(passed) > most:
+            # Of equal counts the order of the keys decides: that of the records would tell which came first.
+            passed = sorted(passed, key=lambda one: (one[1], _place_in_order(one[0])))[:most]
+        return Keys(codes.columns, tuple(in_order([key for key, _ in passed])))
