@@ -177,7 +177,7 @@ def forgotten_memory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Account, "known_answers", lambda *_: "")
     patch.setattr(ledger_room, "step_body", lambda *_: {})
     patch.setattr(fits, "first_answers", lambda memory, _: slice_of(memory, secrets.randbelow(10**9)))
-    patch.setattr(fits, "mark_of", lambda memory, _: mark_of(memory, secrets.randbelow(10**9)))
+    patch.setattr(fits, "mark_of", lambda memory, *_: mark_of(memory, secrets.randbelow(10**9), []))
 
 
 def test_a_memory_that_is_lost_at_a_kill_is_found(folder: Path, monkeypatch: Any) -> None:

@@ -28,10 +28,11 @@ from sudare.errors import (
     SudareError,
 )
 from sudare.frames.databases import SqlSource
-from sudare.perturbation import RecordPerturbation, answer_memory
-from sudare.perturbation.answer_memory import AnswerMemory, MemoryFile, has_repeats
+from sudare.perturbation import RecordPerturbation, answer_memory, record_perturbation
+from sudare.perturbation.answer_memory import AnswerMemory, Batch, MemoryFile, has_repeats
 from sudare.perturbation.release_format import Repeated
 from sudare.privacy import Account, Ledger, Release
+from sudare.privacy.ledger_restore import restored
 from sudare.report import card_text
 from sudare.schema import Category, Number, Person, Schema
 from tests.ledgers import quick_folder
@@ -253,6 +254,37 @@ def test_a_memory_that_is_ahead_of_an_older_ledger_is_refused(folder: Path, memo
     refused(older, DataError, "the ledger is an older copy", lambda: collected(older, people(range(30)), memory))
 
 
+@pytest.mark.parametrize("keeps_batch", [False, True])
+def test_a_restored_ledger_lets_nobody_answer_twice_for_one_charge(
+    folder: Path, memory: Path, monkeypatch: Any, keeps_batch: bool
+) -> None:
+    """The backup has the second charge, and not its result, which has left: neither the charge nor the batch counts as those of a killed fit."""
+    account = account_in(folder, EPSILON)
+    collected(account, people(range(10)), memory)
+    older = folder / "older.memory"
+    shutil.copy(memory, older)
+    answered = record_perturbation.answered
+
+    def backed_up(*given: Any) -> Any:
+        account.ledger.backup(folder / "older.db")
+        return answered(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(record_perturbation, "answered", backed_up)
+        collected(account, people(range(20)), memory)
+    copy = Ledger(folder / "older.db")
+    restored(copy, [], [], "The disk was lost.")
+    again = copy.account("people")
+    if keeps_batch:
+        refused(again, DataError, "the ledger is an older copy", lambda: collected(again, people(range(20)), memory))
+    else:
+        refused(again, BudgetExceeded, "asks for", lambda: collected(again, people(range(20)), older))
+        copy.raise_budget("people", epsilon=2 * EPSILON, reason="Asked anew.")
+        collected(again, people(range(20)), older)
+        assert again.spent().epsilon == 2 * EPSILON
+        copy.verify()
+
+
 def test_what_a_memory_cannot_be_used_with_is_refused(account: Account, folder: Path, memory: Path) -> None:
     table = people(range(20))
     without = Schema(dict(SCHEMA.columns), drop=("id",))
@@ -331,6 +363,19 @@ def test_a_source_with_a_person_twice_at_the_second_reading_is_refused(
         collected(account, people(range(20)), memory)
     assert has_repeats(np.array([[1, 2], [1, 2]], np.uint64))
     assert not has_repeats(np.array([[1, 2], [2, 1]], np.uint64))
+
+
+def test_persons_are_found_by_their_whole_tag() -> None:
+    """Also where tags begin alike, or are the first or last of all."""
+    words = np.array([0, 1, 7, 2**64 - 1], np.uint64)
+    known = np.array([(one, other) for one in words[[2, 0, 3]] for other in words[[1, 3, 0]]], np.uint64)
+    batches = tuple(
+        Batch(1, "", part, np.empty((len(part), 1), np.uint8)) for part in (known[:4], known[4:4], known[4:])
+    )
+    asked = np.array([(one, other) for one in words for other in words], np.uint64)
+    expected = [next((place for place, tag in enumerate(known.tolist()) if tag == each), -1) for each in asked.tolist()]
+    assert AnswerMemory("", b"", None, batches).places(asked).tolist() == expected
+    assert AnswerMemory("", b"").places(asked).tolist() == [-1] * 16
 
 
 @pytest.mark.parametrize("seed", range(3))

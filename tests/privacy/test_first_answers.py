@@ -9,8 +9,9 @@ import pytest
 from sudare.errors import InvalidParameter, NotCharged, RelationMismatch
 from sudare.privacy import Guarantee, Ledger
 from sudare.privacy.accounting import pure_cost
-from sudare.privacy.first_answers import AnswerStep, first_answers, known_digest, mark_of
+from sudare.privacy.first_answers import AnswerStep, first_answers, known_digest, last_restore, mark_of
 from sudare.privacy.ledger import Account, Charged, Result
+from sudare.privacy.ledger_restore import restored
 from tests.ledgers import quick_folder
 
 PERSONS = Guarantee(1.0, unit="person", notion="local")
@@ -47,7 +48,17 @@ def test_collections_of_a_memory_cost_the_largest_and_all_else_its_sum(account: 
 
 
 def test_marks_of_collections_are_different() -> None:
-    assert len({mark_of(memory, number) for memory in (MEMORY, ANOTHER) for number in range(1, 20)}) == 38
+    assert len({mark_of(memory, number, []) for memory in (MEMORY, ANOTHER) for number in range(1, 20)}) == 38
+
+
+def test_a_charge_from_before_a_restore_is_not_gone_on_with(account: Account) -> None:
+    before = mark_of(MEMORY, 1, account.entries())
+    assert before == mark_of(MEMORY, 1, [])
+    assert last_restore(account.entries()) == 0
+    paid(account, 1)
+    restored(account.ledger, [], [], "The disk was lost.")
+    assert last_restore(account.entries()) == account.entries()[-1].position
+    assert mark_of(MEMORY, 1, account.entries()) != before
 
 
 @pytest.mark.parametrize("unit", ["record", "person"])

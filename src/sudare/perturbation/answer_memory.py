@@ -14,13 +14,13 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sudare.array_types import Bytes, Integers, Words
 from sudare.errors import DataError, InvalidParameter, SudareError
@@ -31,7 +31,7 @@ from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.perturbed_table import described
 from sudare.perturbation.release_format import is_same
 from sudare.privacy.declared_columns import written_columns
-from sudare.privacy.first_answers import AnswerStep
+from sudare.privacy.first_answers import AnswerStep, last_restore
 from sudare.privacy.ledger import Account
 from sudare.privacy.ledger_chain import Receipt, canonical_json
 from sudare.schema import Schema
@@ -98,11 +98,28 @@ class AnswerMemory:
         opening = hashlib.sha256(_MAGIC + self.key + canonical_json([self.identity, vars(self.terms)]).encode())
         return list(accumulate(self.batches, _next_digest, initial=opening.hexdigest()))[1:]
 
+    @cached_property
+    def _in_order(self) -> tuple[Integers, Words]:
+        """The places of all persons by their tags, and the tags in this order."""
+        tags = np.concatenate([np.empty((0, 2), np.uint64), *(batch.tags for batch in self.batches)])
+        order = np.lexsort((tags[:, 1], tags[:, 0]))
+        return order, tags[order]
+
     def places(self, tags: Words) -> Integers:
         """Where each person is among those of all batches; −1 for who has not answered yet."""
-        known = _binary(np.concatenate([np.empty((0, 2), np.uint64), *(batch.tags for batch in self.batches)]))
-        found = pc.index_in(_binary(tags), value_set=known)
-        return np.asarray(found.fill_null(-1)).astype(np.int64)
+        order, known = self._in_order
+        found = np.full(len(tags), -1, np.int64)
+        place = np.searchsorted(known[:, 0], tags[:, 0])
+        # Of tags that begin alike one after the other is compared.
+        left = np.arange(len(tags))
+        while len(left):
+            left = left[place[left] < len(known)]
+            left = left[known[place[left], 0] == tags[left, 0]]
+            same = known[place[left], 1] == tags[left, 1]
+            found[left[same]] = order[place[left[same]]]
+            left = left[~same]
+            place[left] += 1
+        return found
 
     def answers(self, width: int) -> Bytes:
         """The rows of all batches, of so many bytes each."""
@@ -207,8 +224,9 @@ def _next_digest(before: str, batch: Batch) -> str:
 
 
 def _is_charged(account: Account, batch: Batch) -> bool:
+    """Whether the ledger has the charge of a batch, and would have its result. A restored copy may lack that."""
     receipt = Receipt(account.ledger.identity, batch.position, batch.hash, account.name)
-    return account.ledger.charge_of(receipt) is not None
+    return account.ledger.charge_of(receipt) is not None and last_restore(account.entries()) < batch.position
 
 
 def _binary(tags: Words) -> pa.Array:

@@ -157,7 +157,7 @@ class RecordPerturbation(PrivateEstimator):
             number = len(memory.batches) + 1
             self._collection = first_answers(memory.identity, number)
             try:
-                passage = self._enter(plan, mark_of(memory.identity, number))
+                passage = self._enter(plan, mark_of(memory.identity, number, account.entries()))
             finally:
                 self._collection = None
             found = answered(rows, plan, memory, passage.noise)

@@ -35,9 +35,19 @@ def first_answers(memory: str, collection: int) -> SliceIdentity:
     return SliceIdentity(f"{_PARTITION}{memory}", (("first answers", f"collection {collection}"),))
 
 
-def mark_of(memory: str, collection: int) -> str:
-    """The purpose of the charge for a collection: whoever was killed after it goes on with it."""
-    return f"first answers, memory {memory}, collection {collection}"
+def mark_of(memory: str, collection: int, entries: Iterable[Entry]) -> str:
+    """The purpose of the charge for a collection, after these entries of the account: whoever was killed after it goes on with it.
+
+    A charge from before a copy was restored has another one: what was computed for it may have left, and the copy lacks the entry.
+    """
+    mark = f"first answers, memory {memory}, collection {collection}"
+    restored = last_restore(entries)
+    return f"{mark}, after entry {restored}" if restored else mark
+
+
+def last_restore(entries: Iterable[Entry]) -> int:
+    """Where a copy of the ledger was last restored; 0 where it never was."""
+    return max((entry.position for entry in entries if entry.kind == "restore"), default=0)
 
 
 def check_persons(name: str, terms: Terms, guarantee: Guarantee) -> None:
