@@ -15,6 +15,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score
 
 from benchmarks.panel import linear_claims
 from benchmarks.panel.classification_tables import bent, clouds, gaussian, heavy_tailed, skewed, whole_numbers
@@ -26,7 +28,7 @@ from sudare.linear.method_choice import METHODS, calibration_signal
 from sudare.linear.method_choice import STATISTICS as STATISTICS_METHOD
 from sudare.linear.score_calibration import CLASSES, NUMBERS, SEVERAL, Recipe
 from sudare.linear.sufficient_statistics import RECIPE as STATISTICS
-from sudare.schema import Schema
+from sudare.schema import Schema, encode
 
 # Constants of sufficient statistics that are compared with those in use, one at a time.
 STATISTICS_TRIED: Final = {
@@ -359,6 +361,29 @@ def _told_of(cases: Sequence[dict[str, float]]) -> dict[str, str]:
     }
 
 
+def class_weights(repetitions: int = 4) -> None:
+    """What weights of classes would be worth without any noise, beside likeliest classes and those answered by their base rates; `noise` is what they would multiply it by."""
+    for table in tables("tuning", "label"):
+        scores: list[dict[str, float]] = []
+        target = table.schema.label or ""
+        for seed in range(repetitions):
+            fit, test = table.fit_and_test(seed, 20_000)
+            declared = Schema(dict(table.schema.features))
+            (X, y), (X_test, y_test) = (
+                (encode(declared, rows[list(declared.columns)], "binned").matrix, rows[target].to_numpy().astype(str))
+                for rows in (fit, test)
+            )
+            plain = LogisticRegression(max_iter=400).fit(X, y)
+            weighted = LogisticRegression(max_iter=400, class_weight="balanced").fit(X, y)
+            rates = np.array([np.mean(y == each) for each in plain.classes_])
+            balanced = plain.classes_[np.argmax(plain.predict_proba(X_test) / rates, axis=1)]
+            answers = {"likeliest": plain.predict(X_test), "balanced": balanced, "weights": weighted.predict(X_test)}
+            found = {name: float(balanced_accuracy_score(y_test, each)) for name, each in answers.items()}
+            scores.append({**found, "noise": float(1 / (len(rates) * rates.min()))})
+        means = {name: round(float(np.mean([each[name] for each in scores])), 3) for name in scores[0]}
+        print(f"{table.name:24s} {means}", flush=True)
+
+
 WAYS: Final = {
     "recipes": recipes,
     "methods": methods_and_encodings,
@@ -370,6 +395,7 @@ WAYS: Final = {
     "several": several_classes,
     "many": many_rows,
     "ridge_encodings": ridge_encodings,
+    "weights": class_weights,
 }
 
 

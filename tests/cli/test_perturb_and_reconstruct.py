@@ -363,3 +363,49 @@ def test_bins_of_dates_are_told_as_dates_and_no_english_is_left_in_japanese() ->
     plain = _number_lines(values, None)
     assert plain[1].split()[:3] == ["31.0", "–", "59.0"]
     assert [translated(line, "ja") for line in plain[2:]] == ["平均 31.5、中央値 30.9", "括弧の中は 90% の信頼帯"]
+
+
+def test_persons_answer_as_before_in_later_collections(town: Path, sudare: Sudare) -> None:
+    """Two months at the price of one: the dry run writes nothing, the release says what is not protected, and months are not taken together."""
+    pd.DataFrame({"id": range(3_000)}).join(pd.read_parquet("people.parquet")).to_parquet("people.parquet")
+    (town / "people.toml").write_text(f'{SCHEMA_WITH_TOWN}\n[person]\ncolumn = "id"\nmost_rows = 1\n')
+    asked = (*BASE, "--epsilon", 4, "--memory", "answers.memory")
+    priced = sudare(*asked, "--dry-run")
+    assert priced.exit_code == 0, priced.stderr
+    assert "Who takes part in which one is not protected" in priced.stdout
+    assert not Path("answers.memory").exists()
+    first = sudare(*asked, "--budget", 4, "--key", "key.pem", "-o", "1.sudare")
+    assert first.exit_code == 0, first.stderr
+    assert "3,000 persons answered for the first time, all others as before (collection 1)." in first.stdout
+    assert "Linking: no statement; answers are given again in other releases" in first.stdout
+    table = pd.read_parquet("people.parquet")
+    pd.concat([table[100:], table[:50].assign(id=range(3_000, 3_050))], ignore_index=True).to_parquet("people.parquet")
+    later = sudare(*asked, "--account", "people", "--key", "key.pem", "-o", "2.sudare", "--json")
+    assert later.exit_code == 0, later.stderr
+    second = later.values
+    assert (second["repeated"]["collection"], second["repeated"]["first"]) == (2, 50)
+    assert Ledger("ledger.db", create=False).account("people").spent().epsilon == 4
+    card = sudare("inspect", "2.sudare").stdout
+    assert "not protected" in card
+    assert "50 of 2,950 persons answered for the first time" in " ".join(card.split())
+    japanese = sudare("inspect", "2.sudare", "--lang", "ja").stdout
+    assert "保護されません" in japanese
+    shown = sudare("budget", "show", "people").stdout
+    assert "first answers=collection 2" in shown
+    for files in (("1.sudare", "2.sudare"), ("2.sudare", "2.sudare")):
+        together = sudare("reconstruct", *files, "--column", "town")
+        assert together.exit_code == 10
+        assert "Releases of one memory give the same answers again" in together.stderr
+    assert sudare("reconstruct", "2.sudare", "--column", "town").exit_code == 0
+    Path("answers.memory").unlink()
+    refused = sudare(*asked, "--account", "people", "--key", "key.pem", "-o", "3.sudare")
+    assert refused.exit_code != 0
+    assert "0 of 4 is left" in refused.stderr
+    assert sudare("budget", "verify").exit_code == 0
+
+
+def test_kept_answers_need_persons_and_one_epsilon(town: Path, sudare: Sudare) -> None:
+    for asked in (("--epsilon", 1), ("--k", 2)):
+        refused = sudare(*BASE, *asked, "--memory", "answers.memory", *PAY)
+        assert refused.exit_code == 10, refused.stderr
+        assert not Path("answers.memory").exists()

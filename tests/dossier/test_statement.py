@@ -14,7 +14,7 @@ from sudare.dossier.promise_texts import STRENGTH_IN_JAPANESE
 from sudare.dossier.registry_entry import Publication, registry_entry
 from sudare.dossier.release_product_kinds import PRODUCTS
 from sudare.dossier.statement import KIND, NO_ADVICE, sections_of, whose_word
-from sudare.dossier.statement_facts import Facts
+from sudare.dossier.statement_facts import Facts, Linking
 from sudare.report.privacy_card import card_rows
 from tests.dossier.made_up_facts import PROMISES, Promise, made_up_facts
 
@@ -222,3 +222,32 @@ def test_names_of_columns_stand_in_japanese_quotation_marks_in_japanese() -> Non
     rows = {row.heading.en: row.answer for row in sections_of(replace(facts, card=card))[0].rows}
     assert rows["contents"].en == "RecordPerturbation: 9 numbers (“own car”)."
     assert rows["contents"].ja == "RecordPerturbation: 数値 9 個（「own car」）。"
+
+
+def test_repeated_answers_are_said_to_be_found_again_and_their_memory_to_be_additional_information() -> None:
+    """Nothing is said of an order of rows, of shuffling, or of nothing that is kept."""
+    repeated = {"memory": "0" * 32, "collection": 2, "first": 3}
+    plain = made_up_facts("RecordPerturbation", PROMISES[0])
+    facts = replace(
+        made_up_facts("RecordPerturbation", PROMISES[0], repeated=repeated),
+        linking=Linking(None, True, None, 1e-6, True),
+    )
+    english, japanese = (" ".join(getattr(text, side) for text in texts_of(facts)) for side in ("en", "ja"))
+    assert "who takes part in which release is not protected" in english
+    assert "where their rows can be found again" in english
+    assert (
+        "the memory of answers, says under a secret key which person gave which answer: that is additional information"
+        in english
+    )
+    assert "追加情報に当たり" in japanese
+    for wrong in ("were not shuffled", "as rows were shuffled", "keeps no additional information"):
+        assert wrong not in english
+        assert wrong in " ".join(
+            text.en
+            for each in (plain, replace(plain, linking=Linking(None, False, None, 1e-6)))
+            for text in texts_of(each)
+        )
+    assert facts.is_repeated
+    assert not plain.is_repeated
+    assert facts.proofs.index("repeated_answers") > 0
+    assert facts.linked_with == "100 %"

@@ -8,7 +8,7 @@ from sudare.privacy import Account
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Charged
-from sudare.privacy.source_identity import Source
+from sudare.privacy.source_identity import SliceIdentity, Source
 
 
 class AccountToOpen(Account):
@@ -19,10 +19,16 @@ class AccountToOpen(Account):
         self._open_it: Callable[[], Account] | None = open_it
 
     def charge(
-        self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "", source: Source | None = None
+        self,
+        guarantee: Guarantee,
+        cost: Cost,
+        what: str,
+        purpose: str = "",
+        source: Source | None = None,
+        answers: SliceIdentity | None = None,
     ) -> Charged:
         """Enter a charge, the first time after the account was opened; or raise and leave everything as it was."""
         if self._open_it is not None:
-            super().charge(guarantee, cost, what, purpose, source)
+            super().charge(guarantee, cost, what, purpose, source, answers)
             self.ledger, self._open_it = self._open_it().ledger, None
-        return super().charge(guarantee, cost, what, purpose, source)
+        return super().charge(guarantee, cost, what, purpose, source, answers)

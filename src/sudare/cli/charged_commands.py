@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sudare.privacy import Account, Ledger
     from sudare.privacy.fit_plan import Plan
     from sudare.privacy.ledger import Quote
+    from sudare.privacy.source_identity import SliceIdentity
     from sudare.schema import Schema
 
 Model = TypeVar("Model", bound=Any)
@@ -240,14 +241,16 @@ def quoted(quote: Quote, account: str) -> dict[str, Any]:
     }
 
 
-def price_of_plan(plan: Plan[Any], account: Account | None, word: str = "") -> tuple[dict[str, Any], str]:
+def price_of_plan(
+    plan: Plan[Any], account: Account | None, word: str = "", answers: SliceIdentity | None = None
+) -> tuple[dict[str, Any], str]:
     """What a plan would do to an account, in values and in a sentence; where nobody pays, only its ε."""
     from sudare.report.number_formatting import rounded_up
 
     if account is None:
         aside = f" ({spoken(word)})" if word else ""
         return {}, f"This would cost ε = {rounded_up(plan.guarantee.epsilon)}{aside}."
-    quote = account.quote(plan.guarantee, plan.mechanism.cost)
+    quote = account.quote(plan.guarantee, plan.mechanism.cost, answers=answers)
     return quoted(quote, account.name), price_text(quote, account.name, word)
 
 

@@ -52,6 +52,14 @@ def perturb(
             help="square-wave (the default) or laplace for numbers; retain-replace, unary or subset for categories.",
         ),
     ] = None,
+    memory: Annotated[
+        Path | None,
+        typer.Option(
+            "--memory",
+            metavar="FILE",
+            help="Keep the first answer of each person in this file, and give it again in every later collection: all of them together cost ε once. Needs --epsilon.",
+        ),
+    ] = None,
     has_header: options.HasHeader = None,
     encoding: options.Encoding = None,
     csv: options.CsvFacts = None,
@@ -71,7 +79,7 @@ def perturb(
     weights = {name: _number(name, weight) for name, weight in _pairs("--split", split).items()}
     asked: dict[str, Any] = {
         "k": k, "epsilon": epsilon, "n_records": n_records, "one_column": one_column,
-        "split": weights or None, "methods": _pairs("--method", methods) or None,
+        "split": weights or None, "methods": _pairs("--method", methods) or None, "memory": memory,
     }  # fmt: skip
     signing = None if dry_run else paying.ready_to_sign(output, key)
     if signing is not None:
@@ -118,7 +126,7 @@ def _number(name: str, text: str) -> float:
 
 def _tell_plan(model: RecordPerturbation, table: str | os.PathLike[str], as_json: bool) -> None:
     plan, statement, records = model.dry_run(table)
-    charge, price = paying.price_of_plan(plan, model.account)
+    charge, price = paying.price_of_plan(plan, model.account, answers=model._first_answers())
     values = {
         "dry_run": True,
         "statement": statement.to_dict(),
@@ -163,20 +171,29 @@ def _save(model: RecordPerturbation, signing: paying.Signing, as_json: bool) -> 
     release = Release.of(model)
     release.save(output, key=signing.key)
     beside = None if release.content.beside is None else rows_file(output)
-    statement = model.statement()
+    statement, repeated = model.statement(), model.repeated_
     values = {
         "output": str(output),
         "rows_file": None if beside is None else str(beside),
         "rows": model.n_rows_,
         "statement": statement.to_dict(),
         "split": dict(model.split_),
+        "repeated": None if repeated is None else vars(repeated),
         **paying.paid(model),
     }
+    again = (
+        []
+        if repeated is None
+        else [
+            f"{repeated.first:,} persons answered for the first time, all others as before (collection {repeated.collection})."
+        ]
+    )
     answer(
         values,
         as_json,
         f"Wrote {output}: {model.n_rows_:,} perturbed rows in a random order.",
         *([] if beside is None else [f"The rows are in {beside}, which belongs to it: pass on both."]),
+        *again,
         *statement.lines,
         *paying.paid_lines(model),
     )

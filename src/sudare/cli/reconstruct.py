@@ -82,6 +82,7 @@ def reconstruct(
     found = [_perturbed(file, trusted) for file in files]
     opened = [(table, signature) for _, table, signature in found]
     tables = [table for table, _ in opened]
+    _check_apart(tables)
     values: dict[str, Any] = {}
     lines: list[str] = []
     if column is not None:
@@ -106,6 +107,16 @@ def reconstruct(
         *lines,
         *(line for each in zip(files, opened, strict=True) for line in _release_lines(*each, several=len(files) > 1)),
     )
+
+
+def _check_apart(tables: Sequence[PerturbedTable]) -> None:
+    """Raise InvalidParameter where releases have answers in common: they are taken to be independent."""
+    memories = [table.memory for table in tables if table.memory is not None]
+    if len(set(memories)) < len(memories):
+        raise InvalidParameter(
+            "Releases of one memory give the same answers again, so together they tell less than as many others.",
+            "Give the newest of them alone.",
+        )
 
 
 def _release_lines(file: Path, opened: tuple[PerturbedTable, str], *, several: bool) -> list[str]:

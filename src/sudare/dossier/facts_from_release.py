@@ -12,5 +12,5 @@ def facts_of(release: Release, signature: Signature) -> Facts:
     linking = None
     if release.learner == "RecordPerturbation":
         stated = release.model().statement()
-        linking = Linking(stated.k, stated.shuffled, stated.central_epsilon, stated.central_delta)
+        linking = Linking(stated.k, stated.shuffled, stated.central_epsilon, stated.central_delta, stated.is_repeated)
     return Facts.of(release.manifest(), release.card(signature), linking)

@@ -123,9 +123,14 @@ def _pseudonymisation(facts: Facts) -> Text:
         if facts.strength.is_weak
         else ""
     )
+    kept_en, kept_ja = "and keeps no additional information", "内容を誰かに結び付けるための追加情報も保持しません。"
+    if facts.is_repeated:
+        kept_en = "but a file that the owner keeps, the memory of answers, says under a secret key which person gave which answer: that is additional information"
+        kept_ja = "所有者が保管する回答の記録は、秘密の鍵のもとで、誰がどの回答をしたかを示します。これは、内容を誰かに結び付けられる追加情報に当たり、別に、安全に保管する必要があります。"
+    apart_en = " It has to be kept apart and safe." if facts.is_repeated else ""
     return Text(
-        f"{IDENTIFYING_ITEMS.en} sudare adds no identifier, and keeps no additional information by which the content could be attributed to somebody.{order_en}{weak_en} The records it was computed from stay personal data of the owner.",
-        f"{IDENTIFYING_ITEMS.ja}sudare は識別子を加えず、内容を誰かに結び付けるための追加情報も保持しません。{order_ja}{weak_ja}計算に用いた元のレコードは、所有者の個人データのままです。",
+        f"{IDENTIFYING_ITEMS.en} sudare adds no identifier, {kept_en} by which the content could be attributed to somebody.{apart_en}{order_en}{weak_en} The records it was computed from stay personal data of the owner.",
+        f"{IDENTIFYING_ITEMS.ja}sudare は識別子を加えず、{kept_ja}{order_ja}{weak_ja}計算に用いた元のレコードは、所有者の個人データのままです。",
     )
 
 
@@ -150,7 +155,12 @@ def _anonymous(facts: Facts) -> Text:
 
 def _three_risks(facts: Facts) -> Text:
     if facts.kind == "perturbed":
-        if facts.linking is None or facts.linking.k is None:
+        if facts.is_repeated:
+            linked_en, linked_ja = (
+                "linking a row to somebody is not bounded, as persons give the same answers again in other releases, where their rows can be found again",
+                "同じ回答がほかのリリースにも繰り返し現れ、そこで行を再び見つけられるため、行と人との連結に上限はありません",
+            )
+        elif facts.linking is None or facts.linking.k is None:
             linked_en, linked_ja = (
                 "linking a row to somebody is not bounded, as rows were not shuffled",
                 "行は並べ替えられていないため、行と人との連結に上限はありません",

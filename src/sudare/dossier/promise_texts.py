@@ -184,6 +184,11 @@ def linking_text(facts: Facts) -> Text:
     linking = facts.linking
     if linking is None:
         return Text("", "")
+    if linking.is_repeated:
+        return Text(
+            "Persons give the same answers again in other releases, where their rows can be found again; who takes part in which release is not protected: there is no statement about linking a row to somebody. ",
+            "同じ回答がほかのリリースにも繰り返し現れ、そこで行を再び見つけられます。誰がどのリリースに加わったかは保護されません。行と人との対応づけについては何も述べられません。",
+        )
     if linking.k is None:
         return Text(
             "Rows were not shuffled: there is no statement about linking a row to somebody. ",

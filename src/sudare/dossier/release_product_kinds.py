@@ -148,6 +148,7 @@ def proofs_of(learner: str, parameters: Mapping[str, Any]) -> tuple[str, ...]:
         "key_selection": parameters.get("found"),
         "persons": parameters.get("person"),
         "slices": parameters.get("slice"),
+        "repeated_answers": parameters.get("repeated"),
     }
     found += [name for name, is_there in optional.items() if is_there]
     if parameters.get("person") is not None:

@@ -24,12 +24,16 @@ from sudare.safe_text import quoted
 
 @dataclass(frozen=True)
 class Linking:
-    """Facts about perturbed rows: how well a row can be linked to somebody, and what shuffling makes of the local promise."""
+    """Facts about perturbed rows: how well a row can be linked to somebody, and what shuffling makes of the local promise.
+
+    Where answers are repeated the member keeps, and gives again in other releases, what each person answered first.
+    """
 
     k: float | None
     shuffled: bool
     central_epsilon: float | None
     central_delta: float
+    is_repeated: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,11 @@ class Facts:
         """The δ of somebody with three records, by group privacy: δ·(1 + e^ε + e^2ε), and no more than 1."""
         factor = sum(math.exp(min(times * self.card.epsilon, 700)) for times in range(3))
         return rounded_up(min(1.0, self.card.delta * factor))
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether these are answers that are given again in other releases."""
+        return self.linking is not None and self.linking.is_repeated
 
     @property
     def linked_with(self) -> str:

@@ -264,6 +264,11 @@ def _waiting(source: Any, schema: Schema, keys: TagKeys, counts: PersonCounts, b
     return waiting
 
 
+def origin_of(source: object) -> object:
+    """The source of which rows were kept; itself where none were cut."""
+    return source.base if isinstance(source, KeptRows) else source
+
+
 def tags_in(source: object, table: Table, name: str, keys: TagKeys) -> Words:
     """The tags of the persons of a table of this source; those of tables that waited are there already."""
     if isinstance(source, WaitingTables):

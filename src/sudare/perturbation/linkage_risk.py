@@ -124,6 +124,7 @@ class PerturbationPromise:
     central_epsilon: float | None
     central_delta: float
     answered_of: int | None = None
+    is_repeated: bool = False
 
     @classmethod
     def of(
@@ -135,14 +136,16 @@ class PerturbationPromise:
         row_epsilon: float | None = None,
         rows_per_person: int = 1,
         answered_of: int | None = None,
+        is_repeated: bool = False,
     ) -> PerturbationPromise:
         """The statement for so many rows, each of local `row_epsilon`, of records or of persons with so many rows each.
 
-        `answered_of` is the number of columns of which each row answers one, where that is so.
+        `answered_of` is the number of columns of which each row answers one, where that is so. Answers that are repeated in other releases
+        can be found again there: nobody is hidden among the others.
         """
         delta = min(CENTRAL_DELTA, 0.1 / rows)
-        if not shuffled or not local.valid or rows <= rows_per_person:
-            return cls(local, rows, shuffled, None, None, delta, answered_of)
+        if is_repeated or not shuffled or not local.valid or rows <= rows_per_person:
+            return cls(local, rows, shuffled, None, None, delta, answered_of, is_repeated)
         epsilon = local.epsilon / rows_per_person if row_epsilon is None else row_epsilon
         central = central_epsilon(epsilon, rows, delta, rows_per_person)
         k = k_of_epsilon(epsilon, rows, rows_per_person)
@@ -151,14 +154,18 @@ class PerturbationPromise:
     @property
     def lines(self) -> tuple[str, ...]:
         """Linking, local and central promise, each in a sentence that says how weak it is; and how rows were sampled, where they were."""
-        promises = self._linking, self._local, self._central
-        if self.answered_of is None:
-            return promises
-        sampled = (
-            f"Sampled: every row answers one of {self.answered_of} columns, drawn at random, with the whole ε; "
-            "its other columns hold nothing of the record."
-        )
-        return *promises, sampled
+        told = [self._linking, self._local, self._central]
+        if self.answered_of is not None:
+            told.append(
+                f"Sampled: every row answers one of {self.answered_of} columns, drawn at random, with the whole ε; "
+                "its other columns hold nothing of the record."
+            )
+        if self.is_repeated:
+            told.append(
+                "Repeated: every person gives the first answer again in each collection, and the local ε is for all of them together. Who takes "
+                "part in which one is not protected, and links rows of one person."
+            )
+        return tuple(told)
 
     @property
     def _linking(self) -> str:
@@ -195,6 +202,8 @@ class PerturbationPromise:
     def _why_withheld(self) -> str:
         if not self.local.valid:
             return "the noise came from a seed"
+        if self.is_repeated:
+            return "answers are given again in other releases, where rows can be found again"
         return "there is nobody to hide among" if self.shuffled else "the rows were not shuffled"
 
     def to_dict(self) -> dict[str, Any]:

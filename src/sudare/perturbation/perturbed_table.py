@@ -64,7 +64,8 @@ class FileColumns(Mapping[str, NDArray[Any]]):
 class PerturbedTable:
     """Perturbed columns and the perturbations they went through; rows have neither index nor order.
 
-    `stored` has the outputs as they are released: whole numbers on the public grid, positions, or packed ticks.
+    `stored` has the outputs as they are released: whole numbers on the public grid, positions, or packed ticks. `memory` is that of first answers,
+    where these are given again: tables of one memory have answers in common.
     """
 
     perturbations: Mapping[str, Perturbation]
@@ -75,6 +76,7 @@ class PerturbedTable:
     shuffled: bool
     rows: int
     expected_digest: str | None = None
+    memory: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -118,6 +120,7 @@ class PerturbedTable:
             row_epsilon=self.row_epsilon,
             rows_per_person=self.rows_per_person,
             answered_of=len(self.perturbations) - 1 if self.is_sampled else None,
+            is_repeated=self.memory is not None,
         )
 
     def arrow(self) -> pa.Table:

@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -25,8 +26,41 @@ from sudare.schema import Schema
 
 ROWS_TENSOR: Final = "rows"
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
+_MEMORY: Final = re.compile("[0-9a-f]{32}")
 # Machines may differ in the last digits of a noise scale.
 _SAME: Final = 1e-6
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Which collection of a memory of first answers a release is, and how many persons answered for the first time."""
+
+    memory: str
+    collection: int
+    first: int
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> Repeated | None:
+        """What checked parameters of a release say; None where no answers are given again."""
+        written = parameters.get("repeated")
+        return None if written is None else cls(**written)
+
+
+def check_repeated(parameters: Mapping[str, Any], declared: Schema) -> None:
+    """Raise ReleaseMalformed unless what a release says of repeated answers can be."""
+    if "repeated" not in parameters:
+        return
+    repeated, rows = Repeated.of(parameters), parameters["rows"]
+    is_one = (
+        repeated is not None
+        and [type(each) for each in vars(repeated).values()] == [str, int, int]
+        and _MEMORY.fullmatch(repeated.memory)
+        and 1 <= repeated.collection < 2**31
+        and 0 <= repeated.first <= rows
+        and (repeated.collection > 1 or repeated.first == rows)
+    )
+    if not is_one or declared.person is None or declared.person.most_rows != 1:
+        raise unfit("what it says of repeated answers cannot be")
 
 
 def fits_inside(layout: FileLayout) -> bool:

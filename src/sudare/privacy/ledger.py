@@ -46,6 +46,7 @@ from sudare.privacy.account_charges import (
 from sudare.privacy.account_terms import AskedTerms, Terms, is_raise
 from sudare.privacy.accounting import Composition, Cost, Spent, decimal_up, exact
 from sudare.privacy.confusable_names import check_scripts
+from sudare.privacy.first_answers import AnswerStep, check_persons, known_digest, step_body
 from sudare.privacy.guarantee import (
     Guarantee,
     Neighbours,
@@ -223,9 +224,12 @@ class Ledger:
                 body = {"charge": charge.position, "content": content}
                 self._append(connection, head, charge.account, _state(connection, charge.account), "release", body)
 
-    def _enter_result(self, receipt: Receipt, guarantee: Guarantee, result: Result) -> None:
+    def _enter_result(
+        self, receipt: Receipt, guarantee: Guarantee, result: Result, step: AnswerStep | None = None
+    ) -> None:
         """Enter what a fit computed for its charge. Of one charge there is one result; nothing else may leave for it.
 
+        `step` is what it made of a memory of first answers: a charge for these takes no result without it.
         For learners at the end of `fit` only: whoever could call this with a content of their own could release anything.
         """
         with self._writing() as (connection, head):
@@ -234,7 +238,8 @@ class Ledger:
                 raise NotCharged("The ledger does not have the charge that this fit's receipt names.", NotCharged.help)
             earlier = _result_of(connection, charge)
             if earlier is None:
-                body = {"charge": charge.position, **vars(result)}
+                kept = step_body(charge, step, tables.entries(connection, charge.account))
+                body = {"charge": charge.position, **vars(result), **kept}
                 self._append(connection, head, charge.account, _state(connection, charge.account), "result", body)
             elif earlier != result:
                 raise NotCharged(
@@ -422,9 +427,16 @@ class Account:
         with self.ledger._reading() as connection:
             return tables.entries(connection, self.name)
 
-    def quote(self, guarantee: Guarantee, cost: Cost, source: Source | None = None) -> Quote:
+    def known_answers(self, memory: str) -> str:
+        """The digest that a memory of first answers had after the last collection that this account paid for; empty where there was none."""
+        return known_digest(self.entries(), memory)
+
+    def quote(
+        self, guarantee: Guarantee, cost: Cost, source: Source | None = None, answers: SliceIdentity | None = None
+    ) -> Quote:
         """What charging this would do; where `source` is a slice, to the records of that slice. Nothing is written."""
-        state, part = self.state(), slice_of(guarantee, source)
+        state = self.state()
+        part = self._part(state.terms, guarantee, source, answers)
         cost, _ = in_relation(self.name, state.terms, guarantee, cost, source)
         after = state.charged(cost, part)
         before = state.of_slice(part).amount_left()
@@ -471,17 +483,23 @@ class Account:
         return Head(bound.ledger, bound.position, bound.hash), _state(connection, self.name)
 
     def charge(
-        self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "", source: Source | None = None
+        self,
+        guarantee: Guarantee,
+        cost: Cost,
+        what: str,
+        purpose: str = "",
+        source: Source | None = None,
+        answers: SliceIdentity | None = None,
     ) -> Charged:
         """Enter a charge, or raise and leave everything as it was. Only after this returns may noise be drawn.
 
         `source` is what will be read (`sudare.privacy.source_identity.given_source`): it must be the account's own. An account that has
-        only a name for its source is bound to it. Of a slice only the slice is charged.
+        only a name for its source is bound to it. Of a slice only the slice is charged, and of `answers` only the persons who give their first one.
         """
         _checked_sentences(what=what, purpose=purpose)
         self._check_purpose(purpose)
         self.check_source(source)
-        part = slice_of(guarantee, source)
+        part = self._part(self.terms, guarantee, source, answers)
         try:
             with self.ledger._writing() as (connection, head):
                 last, state = self._bound(connection, head, source)
@@ -493,6 +511,15 @@ class Account:
         except BudgetExceeded:
             raise budget_exceeded(self.name, what, guarantee, cost, state.of_slice(part)) from None
         return Charged(receipt, stated)
+
+    def _part(
+        self, terms: Terms, guarantee: Guarantee, source: Source | None, answers: SliceIdentity | None
+    ) -> SliceIdentity | None:
+        """What a charge is for; None where it is for all records."""
+        if answers is None:
+            return slice_of(guarantee, source)
+        check_persons(self.name, terms, guarantee)
+        return answers
 
     def receipt_of(self, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Receipt | None:
         """The receipt of a charge that was entered under this mark, for this guarantee at this price; None where there is none.

@@ -40,6 +40,7 @@ from sudare.privacy.declared_columns import (
     unnamed_columns,
     written_text,
 )
+from sudare.privacy.first_answers import AnswerStep
 from sudare.privacy.fit_guards import check_methods, no_other_thread_fits
 from sudare.privacy.fit_plan import Calibrated, Plan
 from sudare.privacy.guarantee import Guarantee, Neighbours, checked_delta, checked_epsilon
@@ -57,7 +58,7 @@ from sudare.privacy.release import (
 from sudare.privacy.release_content import Content, sealed, unfit
 from sudare.privacy.release_file import LARGEST_HEADER_BYTES
 from sudare.privacy.release_parameters import read_declarations, read_slice, written_parameters
-from sudare.privacy.source_identity import Source, given_source
+from sudare.privacy.source_identity import SliceIdentity, Source, given_source
 from sudare.schema import ENCODINGS, Encoding, Number, Person, Schema, encode
 from sudare.schema.table_from_any_frame import no_rows
 
@@ -125,6 +126,9 @@ class PrivateEstimator(BaseEstimator):
     cluster: Any = None
     # The noise of a larger computation, for as long as a fit is a part of it (`_fit_within`).
     _lent_noise: NoiseSource | None = None
+    # The collection of a memory whose first answers a fit pays for, and what it made of the memory, where it has one.
+    _collection: SliceIdentity | None = None
+    _answer_step: AnswerStep | None = None
 
     epsilon: float
     delta: float
@@ -417,7 +421,7 @@ class PrivateEstimator(BaseEstimator):
         if self.account is None:
             raise InvalidParameter("A price needs an account.", "Give account=….")
         plan = self.planned(X, y)
-        return self.account.quote(plan.guarantee, plan.mechanism.cost, given_source(X))
+        return self.account.quote(plan.guarantee, plan.mechanism.cost, given_source(X), self._first_answers())
 
     def planned(self, X: object, y: object = None) -> Plan[Calibrated]:
         """Mechanism, guarantee and cost of a fit to this table. Nothing is computed, charged or stored."""
@@ -468,7 +472,12 @@ class PrivateEstimator(BaseEstimator):
         # What was written while a slice was read may have moved a record out of another slice, which was charged apart.
         if given is not None and given_source(given) != source:
             raise changed_files()
-        return pass_through(account, self.random_state, plan.guarantee, cost, what, mark or purpose, source)
+        answers = self._first_answers()
+        return pass_through(account, self.random_state, plan.guarantee, cost, what, mark or purpose, source, answers)
+
+    def _first_answers(self) -> SliceIdentity | None:
+        """The collection of a memory whose first answers this pays for; None where no answers are given again."""
+        return self._collection
 
     def _fit_within(self, noise: NoiseSource, X: Any, y: Any) -> Self:
         """A fit that is a part of a larger computation, with the noise of that: not charged, so not to be released."""

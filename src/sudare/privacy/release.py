@@ -54,7 +54,7 @@ from sudare.privacy.release_file import (
     verify_signature,
     written,
 )
-from sudare.privacy.source_identity import Source
+from sudare.privacy.source_identity import SliceIdentity, Source
 from sudare.report.privacy_card import Card, Signature, card_of
 
 FORMAT: Final = 1
@@ -85,17 +85,19 @@ def pass_through(
     what: str,
     purpose: str = "",
     source: Source | None = None,
+    answers: SliceIdentity | None = None,
 ) -> Passage:
     """Charge the account, then hand out noise. Without an account nothing is charged, and nothing made with it may leave.
 
-    `source` is what will be read, where that is known: an account pays for no other one than its own.
+    `source` is what will be read, where that is known: an account pays for no other one than its own. `answers` are the first ones of a collection, where others are
+    given again.
     """
     if account is None:
         noise = noise_source(random_state)
         return Passage(noise, void_if_seeded(guarantee, noise), None)
     if random_state is not None:
         raise SeededNoiseRefused("A fit was given both an account and a random_state.", SeededNoiseRefused.help)
-    charged = account.charge(guarantee, cost, what, purpose, source)
+    charged = account.charge(guarantee, cost, what, purpose, source, answers)
     return Passage(SystemNoise(), charged.guarantee, charged.receipt)
 
 
@@ -127,7 +129,7 @@ def enter_result(model: Any) -> None:
     charge = account.ledger.charge_of(receipt)
     if charge is None or not pays_for(charge.body["what"], name):
         raise NotCharged(f"The charge behind this fit is not one for a {name}.", "Refit with account=….")
-    account.ledger._enter_result(receipt, model.guarantee_, result_of(model))
+    account.ledger._enter_result(receipt, model.guarantee_, result_of(model), model._answer_step)
 
 
 def enter_shown(name: str, content: Content, passage: Passage, account: Account | None) -> str:

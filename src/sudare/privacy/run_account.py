@@ -17,7 +17,7 @@ from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Charged
 from sudare.privacy.ledger_chain import Entry, Receipt
-from sudare.privacy.source_identity import Source
+from sudare.privacy.source_identity import SliceIdentity, Source
 
 
 def entries_of(mark: str, entries: Iterable[Entry]) -> list[Entry]:
@@ -41,13 +41,19 @@ class RunAccount(Account):
         self._mark, self._permitted, self._is_resumed = mark, permitted, is_resumed
 
     def charge(
-        self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "", source: Source | None = None
+        self,
+        guarantee: Guarantee,
+        cost: Cost,
+        what: str,
+        purpose: str = "",
+        source: Source | None = None,
+        answers: SliceIdentity | None = None,
     ) -> Charged:
         """Enter the charge of this run, or go on with it; or raise and leave everything as it was."""
         marked = self._marked(purpose)
         with self._undenied():
             begun = self.begun(guarantee, cost, what, marked) if self._is_resumed else None
-            return super().charge(guarantee, cost, what, marked, source) if begun is None else begun
+            return super().charge(guarantee, cost, what, marked, source, answers) if begun is None else begun
 
     def receipt_of(self, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Receipt | None:
         """The receipt of the charge that was entered under this mark of this run; None where there is none."""

@@ -93,5 +93,6 @@ LEFT_OUT: Final[dict[str, str]] = {
     "random_state": "seeded noise protects nobody: a fit with an account refuses it",
     "cluster": "where it is computed is up to whoever runs it (`--cluster` in the shell)",
     "checkpoint": "where a training can go on after a kill is up to whoever runs it (`--checkpoint` in the shell)",
+    "memory": "where a member keeps first answers is up to whoever runs it (`--memory` in the shell)",
     "verbose": "progress is shown by shell and page themselves",
 }

@@ -14,7 +14,7 @@ from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Charged
 from sudare.privacy.ledger_chain import Entry, Receipt
 from sudare.privacy.run_account import RunAccount, entries_of
-from sudare.privacy.source_identity import Source
+from sudare.privacy.source_identity import SliceIdentity, Source
 from sudare.requests.request import Decision, Request, State
 
 _WHO_CHANGED_IT: Final = "Nothing was charged. Somebody changed the folder of requests, or put another ledger there: find out who, and ask anew."
@@ -33,10 +33,16 @@ class RequestAccount(RunAccount):
         return RequestAccount, (Account(self.ledger, self.name), self._mark, self._permitted)
 
     def charge(
-        self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "", source: Source | None = None
+        self,
+        guarantee: Guarantee,
+        cost: Cost,
+        what: str,
+        purpose: str = "",
+        source: Source | None = None,
+        answers: SliceIdentity | None = None,
     ) -> Charged:
         """Enter the charge of this request, or go on with it; or raise and leave everything as it was."""
-        charged = super().charge(guarantee, cost, what, purpose, source)
+        charged = super().charge(guarantee, cost, what, purpose, source, answers)
         if self._when_charged is not None:
             self._when_charged()
         return charged

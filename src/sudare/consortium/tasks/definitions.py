@@ -30,7 +30,9 @@ Parameters = Mapping[str, ParameterValue]
 # Noisy sums need no search, tolerance or priors: of the estimator's parameters these are left.
 PRIVATE_DICTIONARY_PARAMETERS: Final = frozenset({"dtype", "family", "private_iterations"})
 # By the task's own fields, by the agreement, or by nobody: a cluster and a checkpoint's path are each member's own.
-_DECIDED_ELSEWHERE: Final = frozenset({"bounds", "checkpoint", "cluster", "hide", "k", "private_iterations", "verbose"})
+_DECIDED_ELSEWHERE: Final = frozenset(
+    {"bounds", "checkpoint", "cluster", "hide", "k", "memory", "private_iterations", "verbose"}
+)
 # As `sudare.neural.training_method_base.check_widths` has it, which a node that waits does not load.
 _MOST_LAYERS: Final = 20
 _WIDEST_LAYER: Final = 2**16

@@ -75,6 +75,7 @@ LEARNER_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
             "split": None,
             "methods": None,
             "bounds": None,
+            "memory": None,
             "shuffle": True,
         },
     }
