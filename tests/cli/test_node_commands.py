@@ -17,6 +17,7 @@ import pytest
 
 from sudare.cli.stop_signals import StopSignals
 from sudare.consortium import Agreement, Identity, LearningTask, ModelsTask, Relay, Statements
+from sudare.consortium.local_socket import SOCKET
 from sudare.consortium.network.transport.certificates import collector_kit, common_name, write_kits
 from sudare.consortium.node import Node
 from sudare.consortium.node_control_files import REQUESTS, STATES
@@ -235,6 +236,44 @@ def test_a_node_that_is_told_to_stop_ends_well(clinics: Path, number: signal.Sig
     assert node.returncode == 0, said
     assert "goes on when the node is started again" in said
     assert json.loads(log.read_text().splitlines()[-1])["event"] == "stopped"
+
+
+def test_a_node_answers_at_its_socket_only_where_it_is_told_to_and_until_it_ends(clinics: Path) -> None:
+    pytest.importorskip("nvflare")
+    invoked("relay", "kits", "agreement.toml", "-o", "kits")
+    program = [sys.executable, "-c", "from sudare.cli.main import app; app()", "node", "--socket"]
+    options = ["--member", "east/member.toml", "--kit", "kits/east", "--relay", "localhost:1"]
+    status, path = ("status", "--member", "east/member.toml", "--json"), clinics / "east/state" / SOCKET
+    node = subprocess.Popen([*program, *options], stderr=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 120.0
+        while not invoked(*status).values["told_over_socket"]:
+            assert node.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert invoked(*status).values["present"] == ["east"]
+        cancelled = invoked("run", "risk", "--cancel", "--member", "east/member.toml")
+        assert cancelled.exit_code == 0
+        while not invoked(*status).values["tasks"][0]["error"]:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        node.send_signal(signal.SIGTERM)
+        _, said = node.communicate(timeout=120)
+    finally:
+        node.kill()
+    assert node.returncode == 0, said
+    assert not path.exists()
+    assert invoked(*status).values["told_over_socket"] is False
+
+
+def test_a_socket_that_cannot_be_there_is_told_of_before_anything_starts(clinics: Path) -> None:
+    (clinics / "east/state").mkdir(mode=0o700)
+    (clinics / "east/state" / SOCKET).write_text("")
+    words = ("node", "--member", "east/member.toml", "--kit", "kit", "--relay", "localhost:1")
+    refused = invoked(*words, "--socket", "--log", "east.log")
+    assert refused.exit_code == ConsortiumError.exit_code
+    assert "Another thing stands where the node's local socket would be" in " ".join(refused.stderr.split())
+    assert not (clinics / "east.log").exists()
 
 
 def take_part(node: Node) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import json
 import os
@@ -13,7 +14,8 @@ import pandas as pd
 import pytest
 
 from sudare.consortium import Approvals, CensusTask, DictionaryTask, Member, ModelsTask
-from sudare.consortium.node_control_files import present_members
+from sudare.consortium.local_socket import NO_ANSWER, NO_SOCKET, SOCKET, LocalSocket
+from sudare.consortium.node_control_files import STATES, present_members
 from sudare.errors import LedgerRolledBack
 from sudare.web.consortium_pages import revealed
 from tests.cli.conftest import invoked
@@ -113,6 +115,48 @@ def test_who_is_present_and_which_round(page: TestPage, folder: Path) -> None:
         assert "A steward sees why." in told_to_others
     finally:
         states.unlink()
+
+
+def test_what_the_node_tells_over_its_socket_counts_and_else_its_files_do(
+    page: TestPage, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sudare.consortium.local_socket.CLIENT_SECONDS", 20.0)
+    own = Member.load(folder / "east" / "member.toml")
+    own.state_folder.mkdir(mode=0o700, exist_ok=True)
+    own.state_folder.chmod(0o700)
+    states, path = own.state_folder / STATES, own.state_folder / SOCKET
+    task = {"state": "running", "round": 3, "error": None, "files": []}
+    told = {"agreement": own.agreement().digest, "process": os.getpid(), "present": ["north"], "tasks": {"risk": task}}
+    states.write_text(json.dumps({**told, "present": [], "tasks": {}}))
+    live: dict[str, object] = {"states": told, "turned_seconds_ago": 0.4}
+    try:
+        text = shown(page.client("viewer"))
+        assert "Shown is what the node last wrote into its files." in text
+        assert "north signed absent" in text
+        with contextlib.closing(LocalSocket(own)) as local:
+            # It is bound and does not answer yet.
+            assert NO_ANSWER in shown(page.client())
+            local.serve(lambda: live)
+            answer = page.client().get("/consortium")
+            assert answer.headers["refresh"] == "10"
+            text = shown(page.client("viewer"))
+            assert "over its local socket; its loop last came round 0.4 seconds ago." in text
+            assert "into its files" not in text
+            assert "Round 3 is under way." in text
+            assert "north signed present" in text
+            japanese = page.client()
+            japanese.headers["Accept-Language"] = "ja"
+            text = shown(japanese)
+            assert "ノードの処理が最後に一巡したのは 0.4 秒前です。" in text
+            live["turned_seconds_ago"] = "<b>"
+            assert NO_ANSWER in shown(page.client())
+        path.symlink_to(folder)
+        text = shown(page.client())
+        assert NO_SOCKET in text
+        assert "north signed absent" in text
+    finally:
+        states.unlink()
+        path.unlink(missing_ok=True)
 
 
 def test_a_task_is_approved_and_denied_with_a_reason(page: TestPage, folder: Path) -> None:

@@ -92,6 +92,7 @@ def _left_line(name: str, version: int) -> str:
 
 def _status_values(own: Member) -> dict[str, Any]:
     from sudare.consortium import DictionaryTask, signature_status
+    from sudare.consortium.local_socket import live_states
     from sudare.consortium.node_control_files import (
         agreement_of_running_node,
         present_members,
@@ -101,8 +102,10 @@ def _status_values(own: Member) -> dict[str, Any]:
     from sudare.consortium.task_review import budget_left, noisy_totals, shown_totals, start_problems, task_values
 
     agreement = own.agreement()
-    found, at_node, present = signature_status(agreement, own.statements()), states_of(own), present_members(own)
-    running_under = agreement_of_running_node(own)
+    told = live_states(own)
+    live = told.document
+    found, present = signature_status(agreement, own.statements()), present_members(own, live)
+    at_node, running_under = states_of(own, live=live), agreement_of_running_node(own, live)
     tasks = [
         {
             **task_values(own, agreement, each.name),
@@ -130,7 +133,9 @@ def _status_values(own: Member) -> dict[str, Any]:
         "node_agreement": running_under,
         "present": present,
         "absent": None if present is None else [name for name in agreement.member_names if name not in present],
-        "relay_reached": reaches_relay(own),
+        "relay_reached": reaches_relay(own, live),
+        "told_over_socket": live is not None,
+        "socket_refused": told.refusal or None,
         "tasks": tasks,
         "budget": budget_left(own),
         "sums": sums_values(agreement, agreement.tasks),
@@ -206,6 +211,7 @@ def _status_texts(values: dict[str, Any], sums: list[str]) -> list[RenderableTyp
         *(escaped_for_terminal(f"No node would start here: {each}") for each in values["problems"]),
         table,
         *_node_lines(values),
+        *_socket_lines(values),
         *map(escaped_for_terminal, _proposed_lines(values["proposed"])),
         *(escaped_for_terminal(f"{each['task']} stopped: {each['error']}") for each in tasks if each["error"]),
         *_plan_lines(tasks),
@@ -241,6 +247,13 @@ def _node_lines(values: dict[str, Any]) -> list[str]:
             "The relay is not reached: it is down, or line, proxy or certificate are not right. The node tries on."
         )
     return lines
+
+
+def _socket_lines(values: dict[str, Any]) -> list[str]:
+    """Whether the node itself was asked; nothing where it offers no socket."""
+    if values["told_over_socket"]:
+        return ["Told by the running node itself, over its local socket."]
+    return [values["socket_refused"]] if values["socket_refused"] else []
 
 
 def _decide(

@@ -44,6 +44,13 @@ HealthPort = Annotated[
     int | None,
     typer.Option("--health-port", min=1, max=65_535, help="Answer GET /health and /metrics on 127.0.0.1 at this port."),
 ]
+Socket = Annotated[
+    bool,
+    typer.Option(
+        "--socket",
+        help="Answer the page and commands of the same user at a socket in the state folder, for nobody else.",
+    ),
+]
 
 
 @reported
@@ -53,6 +60,7 @@ def node(
     relay: Relay = None,
     log: LogFile = None,
     health_port: HealthPort = None,
+    with_socket: Socket = False,
     passphrase_file: PassphraseFile = None,
 ) -> None:
     """Run this member: connect outwards, wait for tasks, take part. Ends with Ctrl-C; started again, it goes on.
@@ -82,7 +90,12 @@ def node(
                 with (
                     _full_disk_told(),
                     _started(
-                        settings(), phrase, log, stop, reload_of=lambda own: NodeReload(own, member, settings)
+                        settings(),
+                        phrase,
+                        log,
+                        stop,
+                        reload_of=lambda own: NodeReload(own, member, settings),
+                        with_socket=with_socket,
                     ) as running,
                 ):
                     if running is None:
@@ -192,12 +205,13 @@ def run(
 
 def _cancel(own: Member, task: str, as_json: bool) -> None:
     """Leave the request for the node that runs here. Raise ConsortiumError where none does."""
-    from sudare.consortium.node_control_files import ask_running_node, present_members
+    from sudare.consortium.local_socket import ask_node
+    from sudare.consortium.node_control_files import present_members
     from sudare.errors import ConsortiumError
 
     if present_members(own) is None:
         raise ConsortiumError("No node of this member is running, so nothing is under way.", "See `sudare status`.")
-    ask_running_node(own, task, cancel=True)
+    ask_node(own, task, cancel=True)
     answer({"task": task, "state": "cancelled"}, as_json, f"{task}: the node was told to end it; see sudare status.")
 
 
@@ -257,9 +271,10 @@ def _values(running: Node, task: str) -> dict[str, Any]:
 
 def _asked(own: Member, name: str, seconds: float, withdraw: bool, stop: StopSignals) -> dict[str, Any]:
     """Let the node that runs in this folder do it, and wait. Raise KeyboardInterrupt where this process is told to stop."""
-    from sudare.consortium.node_control_files import ask_running_node, states_of
+    from sudare.consortium.local_socket import ask_node
+    from sudare.consortium.node_control_files import states_of
 
-    ask_running_node(own, name, withdraw=withdraw)
+    ask_node(own, name, withdraw=withdraw)
     time.sleep(1.0)
     end, is_told = time.monotonic() + seconds, False
     while time.monotonic() < end:
@@ -308,9 +323,12 @@ def _started(
     log: Path | None,
     stop: StopSignals,
     reload_of: Callable[[Member], NodeReload] | None = None,
+    *,
+    with_socket: bool = False,
 ) -> Iterator[Node | None]:
     """The node, connected; None if another process of this member is running."""
     from sudare.consortium.health_endpoint import HealthEndpoint
+    from sudare.consortium.local_socket import LocalSocket
     from sudare.consortium.node import Node
     from sudare.consortium.node_connection import talking_names, transport_of
     from sudare.consortium.node_metrics import node_metrics
@@ -322,6 +340,9 @@ def _started(
         if not alone:
             yield None
             return
+        local = LocalSocket(own) if with_socket else None
+        if local is not None:
+            stack.callback(local.close)
         version_to_begin(own)
         identity = own.identity(phrase())
         peers = [name for name in talking_names(own.agreement()) if name != own.name]
@@ -333,6 +354,8 @@ def _started(
             started.check_stop = stop.check
             port = own.transport.health_port
             health = None if port is None else HealthEndpoint(port, started.health, lambda: node_metrics(started))
+            if local is not None:
+                local.serve(started.live_states)
             _say(f"connecting to {own.transport.relay} as '{own.name}' (outbound only)")
             yield started
         finally:

@@ -135,6 +135,8 @@ class Node:
         self.loop = LoopWatch(self.member, self.log, lambda text: self.tell(text), lambda: self.clock())  # noqa: PLW0108 - the same
         self._head_is_due, self._heads_at = False, float("-inf")
         self._written: dict[str, Any] = {}
+        # Replaced whole and never changed: other threads read it.
+        self._told: dict[str, Any] | None = None
         self._unwritten: set[str] = set()
         self._untaken: set[str] = set()
         self._states_mark: tuple[int, ...] = ()
@@ -254,6 +256,11 @@ class Node:
             "held_bytes": self.dispatcher.held_bytes,
             "tasks": {name: each.state for name, each in list(self.task_runs.items())},
         }
+
+    def live_states(self) -> dict[str, Any] | None:
+        """What the loop last put into `node.json`, or would have where that cannot be written, and how long ago it came round; None before its first look. For any thread."""
+        told, seconds = self._told, round(self.loop.seconds_since_turn(), 1)
+        return None if told is None else {"states": told, "turned_seconds_ago": seconds}
 
     # What tasks compute with is loaded by the first of them, beside the loop: a node that waits does without
 
@@ -762,6 +769,7 @@ class Node:
         }
         document = {**told, "tasks": {**earlier, **told["tasks"]}}
         document |= {} if is_running else {"process": None}
+        self._told = document
         content = json.dumps(document, indent=1).encode()
         if self._write_or_warn("state", lambda: write_atomically(self.member.state_folder / STATES, content)):
             self._written, self._states_mark = told, file_mark(self.member.state_folder / STATES)

@@ -15,6 +15,7 @@ from sudare.parsing import bounded_bytes, parsed_json
 REQUESTS: Final = "requests"
 RUN, WITHDRAW, CANCEL = "run", "withdraw", "cancel"
 STATES: Final = "node.json"
+Told = Mapping[str, Any]
 
 
 def ask_running_node(member: Member, task: str, *, withdraw: bool = False, cancel: bool = False) -> None:
@@ -37,9 +38,12 @@ def ask_running_node(member: Member, task: str, *, withdraw: bool = False, cance
         ) from None
 
 
-def states_of(member: Member, digest: str | None = None) -> dict[str, Any]:
-    """What the member's node last wrote about its tasks, by name; under the agreement of this digest, or the one that the member's file is now."""
-    return dict(_told_by_node(member, digest).get("tasks", {}))
+def states_of(member: Member, digest: str | None = None, live: Told | None = None) -> dict[str, Any]:
+    """What the member's node last wrote about its tasks, by name; under the agreement of this digest, or the one that the member's file is now.
+
+    Here and below, `live` is what a running node has told by itself, which then counts in the place of what it wrote.
+    """
+    return dict(_told_by_node(member, digest, live).get("tasks", {}))
 
 
 def cancelled_under_another_version(member: Member, digest: str) -> dict[str, Any]:
@@ -49,22 +53,22 @@ def cancelled_under_another_version(member: Member, digest: str) -> dict[str, An
     return {name: each for name, each in tasks.items() if (each["state"], each.get("ended_by")) == ("failed", "cancel")}
 
 
-def present_members(member: Member) -> list[str] | None:
+def present_members(member: Member, live: Told | None = None) -> list[str] | None:
     """Who was present when the member's node last looked; None where no node is running."""
-    told = _told_by_node(member)
-    return list(told.get("present", [])) if _is_alive(told.get("process")) else None
+    told = _told_by_node(member, live=live)
+    return list(told.get("present", [])) if _is_running(told, live) else None
 
 
-def reaches_relay(member: Member) -> bool | None:
+def reaches_relay(member: Member, live: Told | None = None) -> bool | None:
     """Whether the member's node reached the relay when it last looked; None where no node is running."""
-    told = _told_by_node(member)
-    return bool(told.get("relay_reached", True)) if _is_alive(told.get("process")) else None
+    told = _told_by_node(member, live=live)
+    return bool(told.get("relay_reached", True)) if _is_running(told, live) else None
 
 
-def agreement_of_running_node(member: Member) -> str | None:
+def agreement_of_running_node(member: Member, live: Told | None = None) -> str | None:
     """The digest of the agreement under which the member's node runs, whatever the member's file is now; None where no node is running."""
-    told = _read(member) or {}
-    return str(told["agreement"]) if _is_alive(told.get("process")) else None
+    told = _read(member) or {} if live is None else live
+    return str(told["agreement"]) if _is_running(told, live) else None
 
 
 def is_damaged(member: Member) -> bool:
@@ -73,8 +77,13 @@ def is_damaged(member: Member) -> bool:
     return (path.exists() or path.is_symlink()) and _read(member) is None
 
 
-def _told_by_node(member: Member, digest: str | None = None) -> dict[str, Any]:
-    found = _read(member)
+def is_states_document(found: object) -> bool:
+    """Whether something is what a node says of its tasks, whole and of the right types."""
+    return _has_form(found, _DOCUMENT, _LATER_IN_DOCUMENT)
+
+
+def _told_by_node(member: Member, digest: str | None = None, live: Told | None = None) -> Told:
+    found = _read(member) if live is None else live
     wanted = member.agreement().digest if digest is None else digest
     return found if found is not None and found.get("agreement") == wanted else {}
 
@@ -86,7 +95,7 @@ def _read(member: Member) -> dict[str, Any] | None:
         found = parsed_json(bounded_bytes(path)) if path.is_file() else None
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and _has_form(found, _DOCUMENT, _LATER_IN_DOCUMENT) else None
+    return found if isinstance(found, dict) and is_states_document(found) else None
 
 
 def _has_form(found: object, needed: Mapping[str, _Check], optional: Mapping[str, _Check]) -> bool:
@@ -133,6 +142,12 @@ _DOCUMENT: Final[Mapping[str, _Check]] = {
     "tasks": _are_tasks,
 }
 _LATER_IN_DOCUMENT: Final[Mapping[str, _Check]] = {"relay_reached": lambda value: isinstance(value, bool)}
+
+
+def _is_running(told: Told, live: Told | None) -> bool:
+    """Whether the node of what was told runs; one that has just answered does, unless it says that it ends."""
+    process = told.get("process")
+    return _is_alive(process) if live is None else process is not None
 
 
 def _is_alive(process: object) -> bool:

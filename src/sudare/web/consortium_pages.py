@@ -1,6 +1,7 @@
 """The consortium: agreement, members, tasks that wait, and progress; of a member whose node runs on the same machine.
 
-Everything is read from the member's own files: its state folder, which only its owner reads, and what its node writes there.
+Everything is read from the member's own files: its state folder, which only its owner reads, and what its node writes there. What the node does now is
+asked of itself where it offers a local socket.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.agreement.signed_statements import SignatureStatus, signature_status
 from sudare.consortium.certificate_expiry import WARNING_DAYS, expiry_lines, kit_days_left
-from sudare.consortium.node_control_files import agreement_of_running_node, present_members, states_of
+from sudare.consortium.local_socket import live_states
+from sudare.consortium.node_control_files import Told, agreement_of_running_node, present_members, states_of
 from sudare.consortium.sum_terms import budget_lines, schedule_lines, sums_lines
 from sudare.consortium.task_review import budget_left, decide_task, start_problems, task_values
 from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, ModelsTask, Task
@@ -80,7 +82,8 @@ def consortium(visit: Visit) -> Response:
         return visit.render("no_consortium.html")
     own, agreement = _loaded(file)
     status = signature_status(agreement, own.statements())
-    tasks = task_views(own, agreement)
+    told = live_states(own)
+    tasks = task_views(own, agreement, told.document)
     kit = own.transport.kit
     days = kit_days_left(kit, "client")
     response = visit.render(
@@ -88,8 +91,9 @@ def consortium(visit: Visit) -> Response:
         own=own.name,
         agreement=agreement,
         is_in_force=status.is_in_force,
-        members=member_views(own, agreement, status),
-        is_node_running=agreement_of_running_node(own) is not None,
+        members=member_views(own, agreement, status, told.document),
+        is_node_running=agreement_of_running_node(own, told.document) is not None,
+        told=told,
         sums=sums_lines(agreement, agreement.tasks),
         schedules=[*schedule_lines(agreement), *budget_lines(agreement)],
         problems=start_problems(own) if visit.is_steward else (),
@@ -131,9 +135,11 @@ def _loaded(file: Path) -> tuple[Member, Agreement]:
     return own, own.agreement()
 
 
-def member_views(own: Member, agreement: Agreement, status: SignatureStatus) -> list[MemberView]:
-    """The members, by name."""
-    present = present_members(own)
+def member_views(
+    own: Member, agreement: Agreement, status: SignatureStatus, live: Told | None = None
+) -> list[MemberView]:
+    """The members, by name; who is there by what a running node has told, else by what it wrote."""
+    present = present_members(own, live)
     return [
         MemberView(name, name == own.name, _signature(name, status), _presence(name, own.name, present))
         for name in agreement.member_names
@@ -152,9 +158,9 @@ def _presence(name: str, own: str, present: Sequence[str] | None) -> Presence:
     return "present" if name in present or name == own else "absent"
 
 
-def task_views(own: Member, agreement: Agreement) -> list[TaskView]:
-    """The tasks, by name."""
-    at_node, is_there = states_of(own), present_members(own) is not None
+def task_views(own: Member, agreement: Agreement, live: Told | None = None) -> list[TaskView]:
+    """The tasks, by name; how far they are by what a running node has told, else by what it wrote."""
+    at_node, is_there = states_of(own, live=live), present_members(own, live) is not None
     return [_task_view(own, agreement, task, at_node.get(task.name, {}), is_there) for task in agreement.tasks]
 
 
