@@ -27,6 +27,7 @@ from sudare.errors import (
     SeededNoiseRefused,
     SudareError,
 )
+from sudare.frames import PersonJoin
 from sudare.frames.databases import SqlSource
 from sudare.perturbation import RecordPerturbation, answer_memory, record_perturbation
 from sudare.perturbation.answer_memory import AnswerMemory, Batch, MemoryFile, has_repeats
@@ -283,6 +284,49 @@ def test_a_restored_ledger_lets_nobody_answer_twice_for_one_charge(
         collected(again, people(range(20)), older)
         assert again.spent().epsilon == 2 * EPSILON
         copy.verify()
+
+
+@pytest.mark.parametrize("keeps_batch", [False, True])
+def test_a_restored_ledger_goes_on_with_no_charge_whose_result_may_have_left(
+    folder: Path, memory: Path, monkeypatch: Any, keeps_batch: bool
+) -> None:
+    """The receipts of all releases are known, and the backup has their charges; the second result it lacks, and that has left."""
+    account = account_in(folder, EPSILON)
+    known = [Release.of(collected(account, people(range(10)), memory)).receipt]
+    older = folder / "older.memory"
+    shutil.copy(memory, older)
+    answered = record_perturbation.answered
+
+    def backed_up(*given: Any) -> Any:
+        account.ledger.backup(folder / "older.db")
+        return answered(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(record_perturbation, "answered", backed_up)
+        known.append(Release.of(collected(account, people(range(20)), memory)).receipt)
+    copy = Ledger(folder / "older.db")
+    copy.account("others", 1.0)
+    done = restored(copy, [], known, "The disk was lost.")
+    assert (done.lost, done.closed) == ((), ("people",))
+    again = copy.account("people")
+    error, match = (DataError, "the ledger is an older copy") if keeps_batch else (BudgetExceeded, "asks for")
+    refused(again, error, match, lambda: collected(again, people(range(20)), memory if keeps_batch else older))
+    assert restored(copy, [], known, "Once more.").closed == ()
+    copy.verify(known)
+
+
+def test_a_join_whose_persons_have_other_tags_each_time_is_refused(account: Account, memory: Path) -> None:
+    """Everybody would be new in every collection, and answer again for the charge of one."""
+    table = people(range(20))
+
+    def joined() -> PersonJoin:
+        return PersonJoin(table[["id", "age"]], table[["id", "heating"]], SCHEMA, (1, 1))
+
+    model = RecordPerturbation(SCHEMA, epsilon=EPSILON, memory=memory, account=account)
+    for ask in (model.fit, model.price, model.dry_run):
+        refused(account, InvalidParameter, "under their own names", lambda ask=ask: ask(joined()))  # type: ignore[misc]
+    assert not memory.exists()
+    assert RecordPerturbation(SCHEMA, epsilon=EPSILON).fit(joined()).n_rows_ == 20
 
 
 def test_what_a_memory_cannot_be_used_with_is_refused(account: Account, folder: Path, memory: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from sudare.errors import InvalidParameter, NotCharged, RelationMismatch
 from sudare.privacy import Guarantee, Ledger
 from sudare.privacy.accounting import pure_cost
-from sudare.privacy.first_answers import AnswerStep, first_answers, known_digest, last_restore, mark_of
+from sudare.privacy.first_answers import AnswerStep, first_answers, has_open_charge, known_digest, last_restore, mark_of
 from sudare.privacy.ledger import Account, Charged, Result
 from sudare.privacy.ledger_restore import restored
 from tests.ledgers import quick_folder
@@ -59,6 +59,22 @@ def test_a_charge_from_before_a_restore_is_not_gone_on_with(account: Account) ->
     restored(account.ledger, [], [], "The disk was lost.")
     assert last_restore(account.entries()) == account.entries()[-1].position
     assert mark_of(MEMORY, 1, account.entries()) != before
+
+
+def test_an_account_that_would_go_on_with_a_charge_is_closed_by_a_restore_that_knows_of_nothing_lost(
+    account: Account,
+) -> None:
+    known = [paid(account, 1).receipt, account.charge(PERSONS, pure_cost(1.0), "a fit").receipt]
+    others = account.ledger.account("others", 3.0, unit="person")
+    finished = paid(others, 1, ANOTHER)
+    entered(others, finished, AnswerStep(ANOTHER, "", "e1"))
+    known += [finished.receipt, others.charge(PERSONS, pure_cost(1.0), "a fit").receipt]
+    assert has_open_charge(account.entries())
+    assert not has_open_charge(others.entries())
+    assert restored(account.ledger, [], known, "The disk was lost.").closed == ("people",)
+    assert (account.remaining().epsilon, others.remaining().epsilon) == (0.0, 1.0)
+    assert not has_open_charge(account.entries()), "those from before are not gone on with"
+    assert restored(account.ledger, [], known, "Once more.").closed == ()
 
 
 @pytest.mark.parametrize("unit", ["record", "person"])

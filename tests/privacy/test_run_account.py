@@ -13,6 +13,7 @@ from sudare.privacy.account_balance import Amount
 from sudare.privacy.accounting import pure_cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Ledger
+from sudare.privacy.ledger_restore import restored
 from sudare.privacy.run_account import RunAccount, entries_of
 
 MARK = "request 0123abcd, version 1"
@@ -43,6 +44,19 @@ def test_one_charge_that_is_gone_on_with(plain: Account) -> None:
     with pytest.raises(NotApproved, match="charged already"):
         Run(plain, MARK, Amount(1.0, 0.0), is_resumed=False).charge(Guarantee(1.0), pure_cost(1.0), "model")
     assert plain.spent() == (1.0, 0.0)
+
+
+def test_a_charge_from_before_a_restore_is_not_gone_on_with(plain: Account) -> None:
+    """The copy may lack its result, which may have left: another one would be a second answer for one charge."""
+    run = Run(plain, MARK, Amount(1.0, 0.0))
+    run.charge(Guarantee(1.0), pure_cost(1.0), "model")
+    restored(plain.ledger, [], [], "The disk was lost.")
+    for raised in (False, True):
+        if raised:
+            plain.ledger.raise_budget("clinic", epsilon=20.0, reason="Asked anew.")
+        with pytest.raises(NotApproved, match="charged already"):
+            run.charge(Guarantee(1.0), pure_cost(1.0), "model")
+    assert Run(plain, f"{MARK}1", Amount(1.0, 0.0)).charge(Guarantee(1.0), pure_cost(1.0), "model").receipt
 
 
 def test_no_more_than_was_permitted(plain: Account) -> None:

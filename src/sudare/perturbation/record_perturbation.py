@@ -14,6 +14,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter
+from sudare.frames.person_joins import PersonJoin
+from sudare.frames.person_rows import Kept
 from sudare.frames.sources import is_in_memory
 from sudare.perturbation.answer_memory import MemoryFile, Terms
 from sudare.perturbation.column_perturbation import Perturbation
@@ -178,6 +180,15 @@ class RecordPerturbation(PrivateEstimator):
     def _answer_terms(self, plan: RecordPlan, ledger: str) -> Terms:
         account = cast(Account, self.account)
         return Terms.of(ledger, account.name, self.declared_, plan.perturbations, answer_bytes(plan))
+
+    def _kept(self, X: Any, y: Any) -> Kept:
+        """As everywhere. Raise InvalidParameter, with a memory, for a join: its persons have other tags in each, so nobody would be known again."""
+        if self.memory is not None and isinstance(X, PersonJoin):
+            raise InvalidParameter(
+                "Answers are kept for persons under their own names, and a PersonJoin has other tags for them each time.",
+                "Join the tables yourself, and give the joined one. Nothing was charged.",
+            )
+        return super()._kept(X, y)
 
     def _row_secret(self) -> bytes:
         """Of a memory its key, so that persons have the same tags in all collections; a new one where it is still to be made."""

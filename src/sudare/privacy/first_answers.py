@@ -5,7 +5,7 @@ Each person's first answer is in one collection of a memory. Charges for collect
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,6 +50,17 @@ def last_restore(entries: Iterable[Entry]) -> int:
     return max((entry.position for entry in entries if entry.kind == "restore"), default=0)
 
 
+def has_open_charge(entries: Sequence[Entry]) -> bool:
+    """Whether a charge for first answers has no result among the entries of an account, so that a fit would go on with it.
+
+    Of entries that somebody put back nobody can say whether that is so because a fit was killed: the result may be missing, and have left.
+    """
+    restored = last_restore(entries)
+    finished = {entry.body["charge"] for entry in entries if entry.kind == "result"}
+    open_charges = (entry for entry in entries if entry.kind == "charge" and entry.position not in finished)
+    return any(entry.position > restored and _memory_of(entry) is not None for entry in open_charges)
+
+
 def check_persons(name: str, terms: Terms, guarantee: Guarantee) -> None:
     """Raise RelationMismatch unless account and guarantee are for persons: of two rows of one person at two times a promise to records knows nothing."""
     if (terms.unit, guarantee.unit) != ("person", "person"):
@@ -71,9 +82,7 @@ def step_body(charge: Entry, step: AnswerStep | None, entries: Iterable[Entry]) 
     Raise NotCharged unless the charge is for first answers of exactly this memory, and the step begins where the last one ended: else a person
     could have two first answers for the price of one.
     """
-    partition = charge.body.get("slice", {}).get("partition", "")
-    paid = partition.removeprefix(_PARTITION) if partition.startswith(_PARTITION) else None
-    if paid != (None if step is None else step.memory):
+    if _memory_of(charge) != (None if step is None else step.memory):
         raise NotCharged("The charge behind this fit is not one for first answers of its memory.", NotCharged.help)
     if step is None:
         return {}
@@ -83,3 +92,9 @@ def step_body(charge: Entry, step: AnswerStep | None, entries: Iterable[Entry]) 
             "Fit again, one collection after the other. What was charged stays charged.",
         )
     return {_ANSWERS: dict(vars(step))}
+
+
+def _memory_of(charge: Entry) -> str | None:
+    """The memory whose first answers a charge is for; None where it is for something else."""
+    partition = charge.body.get("slice", {}).get("partition", "")
+    return str(partition.removeprefix(_PARTITION)) if partition.startswith(_PARTITION) else None

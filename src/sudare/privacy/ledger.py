@@ -46,7 +46,7 @@ from sudare.privacy.account_charges import (
 from sudare.privacy.account_terms import AskedTerms, Terms, is_raise
 from sudare.privacy.accounting import Composition, Cost, Spent, decimal_up, exact
 from sudare.privacy.confusable_names import check_scripts
-from sudare.privacy.first_answers import AnswerStep, check_persons, known_digest, step_body
+from sudare.privacy.first_answers import AnswerStep, check_persons, known_digest, last_restore, step_body
 from sudare.privacy.guarantee import (
     Guarantee,
     Neighbours,
@@ -538,9 +538,12 @@ class Account:
     def begun(self, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Charged | None:
         """The charge that was entered under this mark, if nothing was computed for it yet; None otherwise.
 
-        Whoever was killed after the charge goes on with it: the noise that was drawn then never left.
+        Whoever was killed after the charge goes on with it: the noise that was drawn then never left. Of one from before a copy was restored nobody
+        can say that: the copy may lack its result.
         """
         receipt = Account.receipt_of(self, guarantee, cost, what, mark)
+        if receipt is not None and receipt.position < last_restore(self.entries()):
+            return None
         promised = None if receipt is None else self.ledger.promised(receipt)
         if receipt is None or promised is None:
             return None

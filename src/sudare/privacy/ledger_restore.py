@@ -15,6 +15,7 @@ from sudare.errors import InvalidParameter, LedgerCorrupt, LedgerRolledBack
 from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy import ledger_tables as tables
 from sudare.privacy.account_balance import AccountState, replayed
+from sudare.privacy.first_answers import has_open_charge
 from sudare.privacy.ledger import Ledger
 from sudare.privacy.ledger_chain import Entry, Head, lost_points, missing_points, verify_chain
 from sudare.safe_text import text_fault
@@ -36,7 +37,8 @@ def restored(ledger: Ledger, exported: Iterable[Entry], known: Iterable[Head], r
     """Bring a copy up to date with exported entries; close its accounts unless it then has every known point.
 
     Without any known point nobody can tell whether something is missing, and the accounts are closed, too. So they are if the
-    export raises a budget after the last known point: whoever could write to the export could have put that in.
+    export raises a budget after the last known point: whoever could write to the export could have put that in. An account with a charge for
+    first answers that lacks its result is closed in any case: a receipt is one of the charge, and the result may have been entered later, and have left.
     """
     if not reason.strip() or text_fault(reason) is not None:
         raise InvalidParameter("Restoring needs a reason.", "Say why in a sentence; it stays in the ledger.")
@@ -53,7 +55,7 @@ def restored(ledger: Ledger, exported: Iterable[Entry], known: Iterable[Head], r
     if is_known:
         newest = max(max(point.position for point in points) + 1, len(entries) - added)
         is_known = all(entry.kind != "raise" for entry in entries[newest:])
-    closed = () if is_known else _closed(ledger, lost, reason)
+    closed = _closed(ledger, lost, reason, is_known=bool(is_known))
     ledger.verify(points)
     return Restoration(added, tuple(lost), closed)
 
@@ -111,11 +113,13 @@ def _continued(ledger: Ledger, exported: list[Entry]) -> int:
     return len(following)
 
 
-def _closed(ledger: Ledger, lost: list[Head], reason: str) -> tuple[str, ...]:
-    """Count every account as spent up to its budget, in one transaction."""
+def _closed(ledger: Ledger, lost: list[Head], reason: str, *, is_known: bool) -> tuple[str, ...]:
+    """Count every account as spent up to its budget, in one transaction; where all that is known is there, those that would go on with a charge."""
     with ledger._writing() as (connection, head):
         states = tables.account_states(connection)
-        if not states:
+        if is_known:
+            states = {name: each for name, each in states.items() if has_open_charge(tables.entries(connection, name))}
+        elif not states:
             raise InvalidParameter(
                 "This copy is from before the first account.", "Use a newer backup, or add entries from an export."
             )
