@@ -345,12 +345,19 @@ def _remove(temporary: str) -> None:
         os.unlink(temporary)
 
 
-def _make_name_durable(path: Path) -> None:
-    folder = os.open(path.absolute().parent, os.O_RDONLY)
+@contextlib.contextmanager
+def opened_folder(folder: Path) -> Iterator[int]:
+    """The number of an opened folder, for calls about what lies in it. Raise OSError where it cannot be opened."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(folder)
+        yield number
     finally:
-        os.close(folder)
+        os.close(number)
+
+
+def _make_name_durable(path: Path) -> None:
+    with opened_folder(path.absolute().parent) as folder:
+        os.fsync(folder)
 
 
 def replace_keeping_old(path: Path, new: Path, kept: Path) -> None:

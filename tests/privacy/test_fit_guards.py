@@ -25,7 +25,7 @@ def test_a_fit_within_a_fit_of_the_same_thread_goes_on_and_leaves_nothing():
     with pytest.raises(DataError):
         model.fit(np.full((3, 1), np.nan))
     assert not fit_guards._FITTING
-    assert PrivateMean.fit.__doc__ == "Charge, then compute the noisy means."
+    assert PrivateMean.fit.__doc__.startswith("Charge, then compute the noisy means into `mean_`")
 
 
 def test_what_one_thread_fits_no_other_does(tmp_path):

@@ -16,14 +16,14 @@ import stat
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.node_control_files import ask_running_node, is_states_document
 from sudare.errors import ConsortiumError, IdentityError, InvalidParameter, SudareError
-from sudare.files import PRIVATE_MODE, is_open_to_others
+from sudare.files import PRIVATE_MODE, is_open_to_others, opened_folder
 from sudare.parsing import LARGEST_BYTES, NotParsed, parsed_json
 
 SOCKET: Final = "node.sock"
@@ -89,7 +89,7 @@ def _asked(member: Member, request: Mapping[str, str]) -> dict[str, Any]:
     if not is_offered():
         raise FileNotFoundError(SOCKET)
     end = time.monotonic() + CLIENT_SECONDS
-    with _opened_folder(member) as folder:
+    with opened_folder(member.state_folder) as folder:
         found = os.stat(SOCKET, dir_fd=folder, follow_symlinks=False)
         if not stat.S_ISSOCK(found.st_mode):
             raise _Refused(NO_SOCKET)
@@ -142,7 +142,7 @@ class LocalSocket:
         self._member = member
         self._thread: threading.Thread | None = None
         with contextlib.ExitStack() as opened:
-            self._folder = opened.enter_context(_opened_folder(member))
+            self._folder = opened.enter_context(opened_folder(member.state_folder))
             _remove_stale(self._folder)
             self._server = opened.enter_context(_Server(_short_path(self._folder)))
             try:
@@ -320,15 +320,6 @@ def _received_line(line: socket.socket, most_bytes: int, end: float) -> bytes:
         if not piece or (len(content) > most_bytes and b"\n" not in content):
             raise NotParsed("it is not JSON")
     return bytes(content.partition(b"\n")[0])
-
-
-@contextlib.contextmanager
-def _opened_folder(member: Member) -> Iterator[int]:
-    handle = os.open(member.state_folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
 
 
 def _short_path(folder: int) -> str:

@@ -53,7 +53,7 @@ class Kept:
 
 
 def new_key() -> bytes:
-    """A secret for one run."""
+    """A secret: for one run, or for what is kept of persons."""
     return secrets.token_bytes(32)
 
 

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -274,7 +273,7 @@ class MemoryFile:
         """The memory; a new one under this key where there is none. Raise DataError where it has another key: somebody began it meanwhile."""
         memory = self.read()
         if memory is None:
-            memory = AnswerMemory(secrets.token_hex(16), key)
+            memory = AnswerMemory(os.urandom(16).hex(), key)
             try:
                 write_new(self._path, memory.content())
             except OSError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self, cast
@@ -15,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.frames.person_joins import PersonJoin
-from sudare.frames.person_rows import Kept
+from sudare.frames.person_rows import Kept, new_key
 from sudare.frames.sources import is_in_memory
 from sudare.perturbation.answer_memory import MemoryFile, Terms
 from sudare.perturbation.column_perturbation import Perturbation
@@ -195,7 +194,7 @@ class RecordPerturbation(PrivateEstimator):
         if self.memory is None:
             return super()._row_secret()
         memory = MemoryFile(self.memory).read()
-        self._secret = secrets.token_bytes(32) if memory is None else memory.key
+        self._secret = new_key() if memory is None else memory.key
         return self._secret
 
     def perturb(self, X: object) -> PerturbedTable:

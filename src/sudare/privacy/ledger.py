@@ -436,7 +436,7 @@ class Account:
     ) -> Quote:
         """What charging this would do; where `source` is a slice, to the records of that slice. Nothing is written."""
         state = self.state()
-        part = self._part(state.terms, guarantee, source, answers)
+        part = self._part(guarantee, source, answers)
         cost, _ = in_relation(self.name, state.terms, guarantee, cost, source)
         after = state.charged(cost, part)
         before = state.of_slice(part).amount_left()
@@ -499,7 +499,7 @@ class Account:
         _checked_sentences(what=what, purpose=purpose)
         self._check_purpose(purpose)
         self.check_source(source)
-        part = self._part(self.terms, guarantee, source, answers)
+        part = self._part(guarantee, source, answers)
         try:
             with self.ledger._writing() as (connection, head):
                 last, state = self._bound(connection, head, source)
@@ -512,13 +512,11 @@ class Account:
             raise budget_exceeded(self.name, what, guarantee, cost, state.of_slice(part)) from None
         return Charged(receipt, stated)
 
-    def _part(
-        self, terms: Terms, guarantee: Guarantee, source: Source | None, answers: SliceIdentity | None
-    ) -> SliceIdentity | None:
+    def _part(self, guarantee: Guarantee, source: Source | None, answers: SliceIdentity | None) -> SliceIdentity | None:
         """What a charge is for; None where it is for all records."""
         if answers is None:
             return slice_of(guarantee, source)
-        check_persons(self.name, terms, guarantee)
+        check_persons(self.name, self.terms, guarantee)
         return answers
 
     def receipt_of(self, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Receipt | None:
