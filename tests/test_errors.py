@@ -49,11 +49,12 @@ def test_no_other_module_defines_errors() -> None:
     ]
     # Signals that no user ever sees: the exact sampler needs more bits; an expert is to be left out; a text is not to be parsed, which
     # whoever wanted it parsed turns into an error of ours; a database leaves a doubt, and the reader reads its rows; a function of rows cannot
-    # be taken apart by rows, which becomes an error of ours.
+    # be taken apart by rows, which becomes an error of ours; a node's local socket is not used, and its files are read.
     assert set(strangers) == {
         ("database_sums.py", "_MustBeRead"),
         ("rejection_decisions.py", "Undecided"),
         ("expert_set.py", "CannotBeScored"),
+        ("local_socket.py", "_Refused"),
         ("parsing.py", "NotParsed"),
         ("row_gradients.py", "RowsNotSeparable"),
     }

@@ -772,7 +772,13 @@ def test_fault_list_names_every_call_of_the_operating_system():
 
     source = "".join(
         inspect.getsource(part)
-        for part in (file_room.write_new, file_room._written_beside, file_room._remove, file_room._make_name_durable)
+        for part in (
+            file_room.write_new,
+            file_room._written_beside,
+            file_room._remove,
+            file_room._make_name_durable,
+            file_room.opened_folder,
+        )
     )
     called = set(re.findall(r"(?:os|tempfile)\.[a-z]+(?=\()|(?<![\w.])open(?=\()|stream\.write", source))
     assert called == {
