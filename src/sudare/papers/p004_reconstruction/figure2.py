@@ -212,7 +212,7 @@ def components_conclusion(rows: Sequence[Sequence[Cell]]) -> str:
         at_rest, runs = (sum(int(str(row[3]).split(" of ")[place]) for row in of_size) for place in (0, 1))
         best = max(of_size, key=lambda row: number_of(row[5]))[1]
         said.append(f"with {size:,} records in {at_rest} of {runs} runs (K = {best})")
-    return f"The fixed step came to rest {', '.join(said)}; in brackets the best K of the closed form from one random start, where there are four components."
+    return f"The fixed step came to rest {', '.join(said)}; in brackets the best K of the closed form from one random start, where there are four components. Where the fixed step does not come to rest, what it reaches in 1,000 steps depends on how each of them was rounded: another processor may give other numbers there."
 
 
 def winners_table(found: Measurements, sizes: Sequence[int] = SIZES) -> ResultTable:
