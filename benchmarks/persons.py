@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from benchmarks.peers import ROOT
 from benchmarks.resources import peak_bytes
 from benchmarks.study_pages import markdown_table
+from sudare.frames.person_buckets import RowLimits
 from sudare.privacy import contribution_bound_selection
 from sudare.privacy.contribution_bound_selection import BoundChoice, bound_epsilon, candidate_bounds
 from sudare.schema import Category, Number, Person, Schema
@@ -57,10 +58,11 @@ MEMORY_ROWS: Final = 10_000_000
 LIKELY: Final = 1e-5
 # Constants of the rule that are compared.
 TUNED: Final = {
-    "BOUND_SHARE": (0.055, 0.06, 0.065, 0.07, 0.075),
+    "BOUND_SHARE": (0.065, 0.07, 0.075, 0.08, 0.085),
     "STEP_RATIO": (1.03, 1.05),
     "FULL_EXCESS": (0.2, 0.25, 0.3, 0.35, 0.4),
-    "PERSONS_ABOVE": (0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0),
+    "PERSONS_ABOVE": (0.75, 0.8, 0.85, 0.9, 0.95, 1.0),
+    "NOISE_GROWTH": (0.01, 0.03),
 }
 
 
@@ -92,7 +94,7 @@ def mixed(generator: np.random.Generator, persons: int, share: float, many: Draw
 
 
 def tables(kind: str) -> dict[str, Skewed]:
-    """Tables to choose constants on, or others to judge them on: three that the rule before this one was judged on, and three made up after the rule was fixed. All were run with two sets of constants, chosen on the tables for tuning."""
+    """Tables to choose constants on, or others to judge them on: three that the rule before this one was judged on, and three made up after the rule was fixed. All were run with three sets of constants, chosen on the tables for tuning, the last one for a rule that keeps more rows of some persons."""
     if kind == "tune":
         g = np.random.default_rng(1)
         found: dict[str, Any] = {
@@ -153,25 +155,30 @@ class Measured:
         order = np.lexsort((generator.random(len(table.persons)), table.persons))
         self._place = np.empty(len(order), np.int64)
         self._place[order] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-        self._cells: dict[int, NDArray[np.float64]] = {}
+        self._rows = counts[table.persons]
+        self._cells: dict[RowLimits, NDArray[np.float64]] = {}
 
-    def errors(self, bound: int, epsilon: float, repeat: int) -> tuple[float, float]:
+    def errors(self, limits: RowLimits, epsilon: float, repeat: int) -> tuple[float, float]:
         """Errors of one noisy table: infinity-norm noise on both numbers of every group, as in the product."""
-        if bound not in self._cells:
-            self._cells[bound] = cells_of(self._table, self._place < bound)
-        scale = grouped_mechanism(1, "add-remove", bound, 2 * GROUPS, epsilon, 0.0).noise_scale
+        if limits not in self._cells:
+            most = np.where(self._rows >= limits.many_from, limits.many, limits.few)
+            self._cells[limits] = cells_of(self._table, self._place < most)
+        scale = grouped_mechanism(1, "add-remove", limits.many, 2 * GROUPS, epsilon, 0.0).noise_scale
         generator = np.random.default_rng(repeat)
         noise = generator.gamma(3.0, scale, GROUPS) * generator.uniform(-1, 1, (2, GROUPS))
-        return errors_of(self._cells[bound] + noise, self._whole)
+        return errors_of(self._cells[limits] + noise, self._whole)
 
-    def mean_errors(self, bound: int, epsilon: float, repeats: int) -> NDArray[np.float64]:
-        """Errors of a fixed bound."""
-        found: NDArray[np.float64] = np.mean([self.errors(bound, epsilon, repeat) for repeat in range(repeats)], axis=0)
+    def mean_errors(self, limits: RowLimits, epsilon: float, repeats: int) -> NDArray[np.float64]:
+        """Errors with such limits."""
+        errors = [self.errors(limits, epsilon, repeat) for repeat in range(repeats)]
+        found: NDArray[np.float64] = np.mean(errors, axis=0)
         return found
 
     def best(self, repeats: int) -> tuple[int, NDArray[np.float64]]:
         """The best fixed bound, and its errors."""
-        found = {bound: self.mean_errors(bound, EPSILON, repeats) for bound in candidate_bounds(LARGEST)}
+        found = {
+            bound: self.mean_errors(RowLimits.equal(bound), EPSILON, repeats) for bound in candidate_bounds(LARGEST)
+        }
         best = min(found, key=lambda bound: float(found[bound].sum()))
         return best, found[best]
 
@@ -180,7 +187,7 @@ class Measured:
         choice = choice_of_product()
         chances, bounds = law(choice, self.histogram), candidate_bounds(LARGEST)
         likely = np.flatnonzero(chances > LIKELY)
-        errors = [self.mean_errors(bounds[place], EPSILON - choice.epsilon, repeats) for place in likely]
+        errors = [self.mean_errors(*limits_and_epsilon(choice, bounds[place]), repeats) for place in likely]
         reached = np.searchsorted(np.cumsum(chances), [0.05, 0.5, 0.95])
         mean: NDArray[np.float64] = chances[likely] @ np.array(errors) / chances[likely].sum()
         return [bounds[place] for place in reached], mean
@@ -189,7 +196,13 @@ class Measured:
 def choice_of_product() -> BoundChoice:
     """How the product chooses a bound for the tables of this study."""
     spent = bound_epsilon(EPSILON)
-    return BoundChoice.of(spent, EPSILON - spent, 2 * GROUPS, LARGEST, "add-remove")
+    return BoundChoice.of(spent, EPSILON - spent, 2 * GROUPS, LARGEST, "add-remove", is_proportional=True)
+
+
+def limits_and_epsilon(choice: BoundChoice, bound: int) -> tuple[RowLimits, float]:
+    """Which rows are kept with a bound, and the ε of the table."""
+    limits, spent = choice.limits(bound, EPSILON)
+    return limits, EPSILON - spent
 
 
 def law(choice: BoundChoice, histogram: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -209,7 +222,7 @@ def tuned(repeats: int = 60) -> None:
     """Print how much worse than the best fixed bound each choice of constants is, on the tables for tuning: the root of the mean squared excess, by which they are sorted, the mean and the largest ratio."""
     measured = {name: Measured(table) for name, table in tables("tune").items()}
     best = {name: each.best(repeats)[1].sum() for name, each in measured.items()}
-    errors: dict[tuple[str, int, float], float] = {}
+    errors: dict[tuple[str, RowLimits, float], float] = {}
 
     def ratio(name: str) -> float:
         """The mean error of chosen bounds as a share of the best."""
@@ -217,9 +230,9 @@ def tuned(repeats: int = 60) -> None:
         chances, found = law(choice, each.histogram), 0.0
         likely = np.flatnonzero(chances > LIKELY)
         for place in likely:
-            case = name, candidate_bounds(LARGEST)[place], choice.epsilon
+            case = name, *limits_and_epsilon(choice, candidate_bounds(LARGEST)[place])
             if case not in errors:
-                errors[case] = float(each.mean_errors(case[1], EPSILON - choice.epsilon, repeats).sum())
+                errors[case] = float(each.mean_errors(*case[1:], repeats).sum())
             found += chances[place] * errors[case]
         return float(found / chances[likely].sum() / best[name])
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sudare.errors import ColumnMissing, DataError, MissingValue
 from sudare.frames import PersonJoin, kept_persons, person_buckets, read
 from sudare.frames import row_spool as spool
-from sudare.frames.person_buckets import PersonCounts, RowChoice
+from sudare.frames.person_buckets import PersonCounts, RowChoice, RowLimits
 from sudare.frames.person_rows import KeptRows, PersonRows, kept_count
 from sudare.frames.sources import SqlSource
 from sudare.schema import Category, Number, Person, Schema
@@ -94,6 +94,23 @@ def test_small_and_large_buckets_keep_the_same_rows(seed, monkeypatch):
     pd.testing.assert_frame_equal(kept_persons(table, SCHEMA, KEY).source, expected)
     batches = (table[start : start + 90] for start in range(0, len(table), 90))
     assert rows_of(kept_persons(batches, SCHEMA, KEY).source) == rows_of(expected)
+
+
+@pytest.mark.parametrize("chunk_rows", [2**18, 100])
+@pytest.mark.parametrize("limits", [RowLimits(2, 4, 5), RowLimits(3, 3, 9), RowLimits(1, 7, 7), RowLimits(5, 6, 40)])
+def test_of_persons_with_many_rows_more_are_kept_and_always_the_first_in_the_same_order(
+    limits, chunk_rows, monkeypatch
+):
+    monkeypatch.setattr(person_buckets, "CHUNK_ROWS", chunk_rows)
+    table = visits()
+    rows = PersonRows.of(table, SCHEMA, KEY)
+    kept, few, many = (rows.within(each) for each in (limits, *map(RowLimits.equal, (limits.few, limits.many))))
+    sizes, of_each = table.groupby("who").size(), kept.source.groupby("who").size()
+    assert of_each.to_dict() == {who: limits.kept(size) for who, size in sizes.items()}
+    assert kept.cut == len(table) - len(kept.source)
+    busy = sizes.index[sizes >= limits.many_from]
+    both = few.source[~few.source.who.isin(busy)], many.source[many.source.who.isin(busy)]
+    pd.testing.assert_frame_equal(kept.source, pd.concat(both).sort_index())
 
 
 def test_rows_that_differ_in_a_column_beside_the_schema_are_chosen_whatever_their_order(tmp_path):
@@ -217,16 +234,16 @@ def test_tags_that_agree_in_a_word_by_chance_are_told_apart(most_rows):
     for start in range(0, 400, 90):
         choice.append(persons[start : start + 90], rows[start : start + 90])
         counts.append(persons[start : start + 90])
-    kept = np.unpackbits(choice.kept(most_rows))[:400].astype(bool)
+    kept = np.unpackbits(choice.kept(RowLimits.equal(most_rows)))[:400].astype(bool)
     of_each = {who: np.flatnonzero((persons == who).all(axis=1)) for who in map(tuple, persons)}
     assert len(of_each) == 4
     assert all(kept[places].sum() == most_rows for places in of_each.values())
     assert counts.most() == max(map(len, of_each.values()))
-    assert counts.kept(most_rows) == kept.sum() == 4 * most_rows
+    assert counts.kept(RowLimits.equal(most_rows)) == kept.sum() == 4 * most_rows
     # The same rows in another order: as many copies of each are kept.
     again, order = RowChoice(bytes(16)), generator.permutation(400)
     again.append(persons[order], rows[order])
-    kept_again = np.unpackbits(again.kept(most_rows))[:400].astype(bool)
+    kept_again = np.unpackbits(again.kept(RowLimits.equal(most_rows)))[:400].astype(bool)
     first, second = (
         Counter(zip(map(tuple, who), own, strict=True))
         for who, own in ((persons[kept], rows[kept]), (persons[order][kept_again], rows[order][kept_again]))

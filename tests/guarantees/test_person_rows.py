@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import binom, chi2
 
 from sudare.frames import PersonJoin, kept_persons, read
+from sudare.frames.person_buckets import RowLimits
 from sudare.privacy.contribution_bound_selection import BoundChoice, candidate_bounds
 from sudare.privacy.noise import SeededNoise
 from sudare.schema import Number, Person, Schema
@@ -241,3 +242,86 @@ def test_the_bound_tells_no_more_than_its_share(planted, holds):
     if holds:
         # The worst pair is not far from the promise.
         assert largest > 0.25
+
+
+def as_planned(choice, bound):
+    """The limits, and what the choice takes."""
+    return choice.limits(bound, 1.0)
+
+
+def more_of_everybody(choice, bound):
+    """A planted bug: all persons may have as many rows as those who are far above the bound."""
+    limits, spent = choice.limits(bound, 1.0)
+    return RowLimits.equal(limits.many), spent
+
+
+def more_from_the_bound_on(choice, bound):
+    """A planted bug: more rows of all who have more than the bound, of whom some count for little in the choice."""
+    limits, spent = choice.limits(bound, 1.0)
+    return RowLimits(limits.few, limits.many, min(limits.few + 1, limits.many_from)), spent
+
+
+def more_for_nothing(choice, bound):
+    """A planted bug: the choice takes half of its ε, whatever is kept."""
+    limits, spent = choice.limits(bound, 1.0)
+    return limits, spent if limits.many > limits.few else spent / 2
+
+
+def largest_loss(choice, limits_of):
+    """How far apart a person tells choice and fit together, the fit being noise on sums: exactly, over neighbours of both relations."""
+    bounds, found = candidate_bounds(choice.largest), 0.0
+    of_bounds = [limits_of(choice, bound) for bound in bounds]
+    laws: dict = {}
+
+    def logarithms(histogram):
+        key = tuple(histogram.tolist())
+        if key not in laws:
+            with np.errstate(divide="ignore"):
+                laws[key] = np.log(law(choice, histogram))
+        return laws[key]
+
+    largest_rows = choice.largest + 3
+    kept = np.array([[limits.kept(rows) for limits, _ in of_bounds] for rows in range(largest_rows + 1)])
+    tells = np.array([(1.0 - spent) / limits.many for limits, spent in of_bounds])
+    tables = [
+        *itertools.combinations_with_replacement((1, 2, 4, 5, 6, 7, 9), 2),
+        *((rows,) * 9 for rows in range(1, largest_rows)),
+        *((rows,) * 6 + (rows + 1,) * 6 for rows in range(1, largest_rows - 1)),
+    ]
+    for persons in tables:
+        counts = [min(rows, choice.largest + 1) for rows in persons]
+        without = np.bincount(counts, minlength=choice.largest + 2)
+        added = {
+            rows: without + np.bincount([min(rows, choice.largest + 1)], minlength=choice.largest + 2)
+            for rows in range(1, largest_rows + 1)
+        }
+        for rows, table in added.items():
+            loss = np.abs(logarithms(without) - logarithms(table)) + tells * kept[rows]
+            found = max(found, float(loss.max()))
+            if rows >= choice.largest:
+                # Another person in place of this one, who has no fewer than the largest number either.
+                loss = np.abs(logarithms(added[choice.largest]) - logarithms(table)) + tells * kept[rows]
+                assert (kept[rows] == kept[choice.largest]).all()
+                found = max(found, float(loss.max()))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("limits_of", "epsilon", "holds"),
+    [
+        (as_planned, 0.5, True),
+        (as_planned, 0.25, True),
+        (as_planned, 0.1, True),
+        (more_of_everybody, 0.25, False),
+        (more_from_the_bound_on, 0.25, False),
+        (more_for_nothing, 0.5, False),
+        (more_for_nothing, 0.25, False),
+    ],
+)
+def test_a_person_with_more_rows_is_told_no_more_of_by_choice_and_fit_together(limits_of, epsilon, holds):
+    choice = BoundChoice(epsilon, Fraction(3), 9, is_proportional=True)
+    kept = [as_planned(choice, bound)[0] for bound in candidate_bounds(9)]
+    assert any(each.many > each.few for each in kept) == (epsilon > 0.1)
+    largest = largest_loss(choice, limits_of)
+    assert (largest <= 1 + 1e-9) == holds
+    assert largest > 0.9

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sudare.errors import BudgetExceeded, InvalidParameter, MissingValue, SourceMismatch
 from sudare.frames import PersonJoin
+from sudare.frames.person_buckets import RowLimits
 from sudare.gibbs import GibbsLogisticRegression
 from sudare.linear import PrivateLogisticRegression
 from sudare.perturbation import RecordPerturbation
@@ -21,6 +22,7 @@ from sudare.privacy.accounting import exact
 from sudare.privacy.contribution_bound_selection import (
     BOUND_SHARE,
     FULL_EXCESS,
+    NOISE_GROWTH,
     BoundChoice,
     bound_epsilon,
     candidate_bounds,
@@ -62,21 +64,28 @@ LEARNERS = {
 }
 
 
+def limits_of(model, table, asked):
+    """The limits of which the fitted model declares the most rows, and what the choice took."""
+    person, choice = model.declared_.person, model._bound_plan(table, None, asked)[1]
+    every = [choice.limits(bound, model.epsilon) for bound in candidate_bounds(asked.largest)]
+    return next(limits for limits, spent in every if (limits.many, spent) == (person.most_rows, person.spent))
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_the_choice_is_paid_within_the_epsilon_of_a_fit(learner, delta, tmp_path):
     account = Ledger(tmp_path / "ledger.db").account("visits", epsilon=10.0, delta=1e-5, unit="person")
     model = LEARNERS[learner](epsilon=1.0, delta=delta, account=account).fit(visits())
     person = model.declared_.person
-    assert 1 <= person.most_rows <= 30
-    assert (person.largest, person.spent) == (30, bound_epsilon(1.0))
+    limits = limits_of(model, visits(), AUTO)
+    assert 1 <= person.most_rows <= person.largest == 30
     assert (model.guarantee_.unit, model.guarantee_.epsilon) == ("person", account.spent().epsilon)
     stated = model.guarantee_.to("replace-one").epsilon
     assert stated == (2.0 if learner == "hidden count" else 1.0)
     inner = copy.copy(model).plan(100, model.declared_).mechanism.cost
     assert inner.epsilon + exact(person.spent) <= 1
     sizes = visits().groupby("who").size()
-    assert model.cut_rows_ == int((sizes - sizes.clip(upper=person.most_rows)).sum())
+    assert model.cut_rows_ == sum(size - limits.kept(size) for size in sizes)
     path = tmp_path / "visits.sudare"
     Release.of(model).save(path, key=KEY)
     loaded = Release.load(path, [KEY.public_key()]).model()
@@ -191,6 +200,47 @@ def test_persons_count_by_how_far_they_are_above_a_bound_and_fully_beyond_the_la
     assert found[50] == 8 / full + 4 * min(10 / full, Fraction(1)) + 2 + 1
     assert found[100] == 1
     assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+def test_more_rows_are_kept_of_persons_far_above_the_bound_where_a_fit_tells_of_them_in_proportion():
+    spent = bound_epsilon(1.0)
+    for bound in candidate_bounds(1000):
+        limits, taken = BoundChoice(spent, Fraction(100), 1000, is_proportional=True).limits(bound, 1.0)
+        assert BoundChoice(spent, Fraction(100), 1000).limits(bound, 1.0) == (RowLimits.equal(bound), spent)
+        loss_of_a_row = (1 - exact(taken)) / limits.many
+        assert limits.few * loss_of_a_row + exact(spent) <= 1
+        assert limits.many * loss_of_a_row + exact(spent) / 2 <= 1
+        # No quieter than with one bound for all, and hardly louder.
+        assert 1 <= (1 - exact(spent)) / bound / loss_of_a_row <= 1 + exact(NOISE_GROWTH)
+        if limits.many > bound:
+            assert limits.many_from >= (1 + exact(FULL_EXCESS)) * bound
+            assert limits.many_from <= 1000
+    assert limits == RowLimits.equal(1000)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_only_noise_on_sums_is_proportional_to_the_rows(learner, delta):
+    model = LEARNERS[learner](epsilon=1.0, delta=delta)
+    choice = model._bound_plan(visits(), None, AUTO)[1]
+    noise_of_a_norm = {0.0: ("mean", "histogram", "table", "hidden count"), 1e-6: ("mean",)}
+    assert choice.is_proportional == (learner in noise_of_a_norm[delta])
+
+
+def test_a_fit_keeps_more_rows_of_persons_far_above_the_bound_and_declares_the_most_of_all():
+    schema = Schema({"age": Number(0, 100)}, Person("who", "auto", largest=400))
+    sizes = np.arange(1, 401)
+    who = np.repeat(sizes, sizes)
+    table = {"who": who, "age": np.full(len(who), 50.0)}
+    found = []
+    for epsilon, seed in itertools.product((0.3, 1.0), range(12)):
+        model = PrivateMean(epsilon, schema=schema, random_state=seed).fit(table)
+        person, limits = model.declared_.person, limits_of(model, table, schema.person)
+        assert model.n_rows_ == sum(map(limits.kept, sizes.tolist()))
+        assert model.plan(1, model.declared_).mechanism.cost.epsilon + exact(person.spent) <= exact(epsilon)
+        found.append(limits.many > limits.few)
+    assert any(found)
+    assert not all(found)
 
 
 def test_nobody_is_cut_where_every_candidate_is_refused():

@@ -7,6 +7,7 @@ without a name, is tags under a key that nobody else has: no person, no value.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -22,6 +23,24 @@ ROW_BUCKETS: Final = 32
 # Public sizes: rows that are sorted at once, and bytes above which chunks go to a file.
 CHUNK_ROWS: Final = 2**18
 HELD_BYTES: Final = 2**23
+
+
+@dataclass(frozen=True)
+class RowLimits:
+    """How many rows are kept at most: `many` of a person who has at least `many_from` rows, which are no fewer, and `few` of all others."""
+
+    few: int
+    many: int
+    many_from: int
+
+    @classmethod
+    def equal(cls, rows: int) -> RowLimits:
+        """As many of everybody."""
+        return cls(rows, rows, rows)
+
+    def kept(self, rows: int) -> int:
+        """How many are kept of a person with so many rows."""
+        return min(rows, self.many if rows >= self.many_from else self.few)
 
 
 class Buckets:
@@ -85,9 +104,9 @@ class PersonCounts:
         """How many rows the person with most rows has."""
         return max(self._persons_by_rows, default=0)
 
-    def kept(self, most_rows: int) -> int:
-        """How many rows are left of all persons where at most so many are kept of each."""
-        return sum(persons * min(rows, most_rows) for rows, persons in self._persons_by_rows.items())
+    def kept(self, limits: RowLimits) -> int:
+        """How many rows are left of all persons."""
+        return sum(persons * limits.kept(rows) for rows, persons in self._persons_by_rows.items())
 
     def histogram(self, largest: int) -> NDArray[np.int64]:
         """How many persons have 0, 1, 2, … and more than `largest` rows: largest + 2 counts."""
@@ -124,19 +143,20 @@ class RowChoice:
         inner = first_bits(persons[:, 0], PERSON_BUCKETS) * ROW_BUCKETS + first_bits(rows, ROW_BUCKETS)
         self._buckets.append(np.column_stack([persons, rows, places]), inner)
 
-    def kept(self, most_rows: int) -> NDArray[np.uint8]:
-        """Whether each row is kept, in the order in which they came, as packed bits: the `most_rows` of each person that have the least priorities."""
+    def kept(self, limits: RowLimits) -> NDArray[np.uint8]:
+        """Whether each row is kept, in the order in which they came, as packed bits: of each person those that have the least priorities."""
         self._buckets.flush()
         kept = np.ones(self.rows, np.bool_)
         for first, last in _spans(self.rows, ROW_BUCKETS):
             # At once where rows are few, and then not made again.
             step = last - first if self._buckets.rows_in(first, last) <= CHUNK_ROWS else 1
             part = lru_cache(maxsize=1)(self._part)
-            limits = np.empty((0, 4), np.uint64)
+            least = np.empty((0, 4), np.uint64)
             for number in range(first, last, step):
                 records, priorities = part(number, number + step)
-                limits = _least(np.concatenate([limits, np.column_stack([records[:, :2], priorities])]), most_rows)
-            largest = _last_of_each(limits)
+                # Of persons with more rows so many are enough to tell that they have them.
+                least = _least(np.concatenate([least, np.column_stack([records[:, :2], priorities])]), limits.many_from)
+            largest = _last_kept(least, limits)
             for number in range(first, last, step):
                 records, priorities = part(number, number + step)
                 cut = _above(records[:, :2], priorities, largest)
@@ -215,21 +235,23 @@ def _counted(persons: Words, counts: Words) -> tuple[Words, Words]:
     return ordered[is_first], np.add.reduceat(counts[order], np.flatnonzero(is_first))
 
 
-def _least(limits: Words, most_rows: int) -> Words:
-    """Of each person the rows with the least priorities, sorted by person and priority."""
-    by_person = limits[_order(limits[:, :2])]
+def _least(rows: Words, count: int) -> Words:
+    """Of each person the `count` rows with the least priorities, sorted by person and priority."""
+    by_person = rows[_order(rows[:, :2])]
     numbers = np.cumsum(begins_group(by_person[:, :2])).astype(np.uint64)
     # One word to sort by: the number of a person, and the first bits of a priority.
     bits = np.uint64(len(numbers).bit_length())
     ordered: Words = by_person[
         _order(np.column_stack([numbers << (64 - bits) | by_person[:, 2] >> bits, numbers, by_person[:, 2:]]))
     ]
-    return ordered[_place_in_group(begins_group(ordered[:, :2])) < most_rows]
+    return ordered[_place_in_group(begins_group(ordered[:, :2])) < count]
 
 
-def _last_of_each(limits: Words) -> Words:
-    """Of each person the last one of sorted rows: the largest priority that is kept."""
-    found: Words = limits[np.append(begins_group(limits[:, :2])[1:], np.ones(min(1, len(limits)), np.bool_))]
+def _last_kept(least: Words, limits: RowLimits) -> Words:
+    """Of each person the row with the largest priority that is kept, of rows sorted by person and priority."""
+    first = np.flatnonzero(begins_group(least[:, :2]))
+    rows = np.diff(np.append(first, len(least)))
+    found: Words = least[first + np.minimum(rows, np.where(rows >= limits.many_from, limits.many, limits.few)) - 1]
     return found
 
 

@@ -30,7 +30,7 @@ from sudare.frames.keyed_tags import (
     tags_of_texts,
     with_tags,
 )
-from sudare.frames.person_buckets import PersonCounts, RowChoice, sequence_check
+from sudare.frames.person_buckets import PersonCounts, RowChoice, RowLimits, sequence_check
 from sudare.frames.record_source import known_source
 from sudare.frames.row_spool import TableSpool
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, column_types, in_memory, is_in_memory, row_count
@@ -73,7 +73,7 @@ def kept_persons(
 def kept_count(source: Any, schema: Schema) -> int:
     """How many rows are kept of all persons: the same under every key."""
     rows = PersonRows.of(source, schema)
-    return rows.counts.kept(rows.person.bound)
+    return rows.counts.kept(RowLimits.equal(rows.person.bound))
 
 
 def used_row_count(source: Any, schema: Schema | None) -> int:
@@ -116,13 +116,17 @@ class PersonRows:
 
     def at_most(self, most_rows: int) -> Kept:
         """The rows with at most so many of each person."""
-        if self.counts.most() <= most_rows:
+        return self.within(RowLimits.equal(most_rows))
+
+    def within(self, limits: RowLimits) -> Kept:
+        """The rows with no more of each person than the limits allow."""
+        if self.counts.most() <= limits.few:
             return Kept(self.source, self.y, 0)
-        packed, kept = self._choice.kept(most_rows), self.counts.kept(most_rows)
+        packed, kept = self._choice.kept(limits), self.counts.kept(limits)
         cut = self.counts.rows - kept
         if source_of(self.source).is_repeatable:
             return Kept(
-                KeptRows(self.source, self.person, packed, self.keys, self.counts, kept, most_rows), self.y, cut
+                KeptRows(self.source, self.person, packed, self.keys, self.counts, kept, limits.many), self.y, cut
             )
         mask = _unpacked(packed, 0, self.counts.rows)
         return Kept(_filtered(self.source, mask), None if self.y is None else np.asarray(self.y)[mask], cut)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from sudare.errors import ColumnMissing, MissingValue, SudareError, UnknownCategory, WrongType
+from sudare.frames.person_buckets import RowLimits
 from sudare.frames.person_rows import PersonRows
 from sudare.frames.sources import batches, column_types
 from sudare.schema import Column, Date, DatePart, Number, Schema, Table
@@ -186,7 +187,7 @@ def _look_at_persons(found: SchemaReport, source: object, schema: Schema) -> Non
     except SudareError as error:
         found.problems.append(Problem(schema.source_columns[-1], error))
     else:
-        found.cut_rows = persons.counts.rows - persons.counts.kept(persons.person.bound)
+        found.cut_rows = persons.counts.rows - persons.counts.kept(RowLimits.equal(persons.person.bound))
 
 
 def _looks_like_persons(source: object, name: str) -> bool:

@@ -123,6 +123,11 @@ class Laplace:
         _checked_dimension(self.dimension)
         _checked_integer_grid(self.integer_grid)
 
+    @property
+    def loss_is_proportional(self) -> bool:
+        """Whether vectors at a share of the sensitivity are told apart by that share of ε at most: rounding to a grid would add to it."""
+        return self.integer_grid is not None
+
     @cached_property
     def cost(self) -> Cost:
         """Pure ε."""
@@ -322,6 +327,11 @@ class InfinityNorm:
         _checked_number("sensitivity", self.sensitivity)
         _checked_dimension(self.dimension)
         _checked_integer_grid(self.integer_grid)
+
+    @property
+    def loss_is_proportional(self) -> bool:
+        """Whether vectors at a share of the sensitivity are told apart by that share of ε at most: rounding to a grid would add to it."""
+        return self.integer_grid is not None
 
     @cached_property
     def cost(self) -> Cost:

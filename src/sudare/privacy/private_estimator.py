@@ -106,6 +106,8 @@ class PrivateEstimator(BaseEstimator):
     numbers_only: ClassVar[bool] = True
     # Whether a number of rows of a person that is left open is chosen privately; else the largest one is kept.
     chooses_bound: ClassVar[bool] = True
+    # Whether noise on sums over rows is all that is drawn: then some of a person's rows tell less of it than all.
+    releases_sums: ClassVar[bool] = False
     relations: ClassVar[tuple[Neighbours, ...]] = ("replace-one",)
     # What a release of this learner says beside what the releases of all learners say.
     extra_parameters: ClassVar[tuple[str, ...]] = ()
@@ -367,7 +369,8 @@ class PrivateEstimator(BaseEstimator):
             )
         declared = getattr(largest, "declared_", cast(Schema, largest.schema))
         values_epsilon, sums = largest._values_epsilon(declared), largest._released_sums(declared)
-        choice = BoundChoice.of(spent, values_epsilon, sums, person.bound, self.neighbours)
+        is_proportional = self.releases_sums and getattr(plan.mechanism, "loss_is_proportional", False)
+        choice = BoundChoice.of(spent, values_epsilon, sums, person.bound, self.neighbours, is_proportional)
         return rows, choice, Plan(fit, plan.guarantee)
 
     def _fit_with_chosen_bound(self, X: Any, y: Any, person: Person) -> Self:
@@ -377,8 +380,9 @@ class PrivateEstimator(BaseEstimator):
         rows, choice, plan = self._bound_plan(X, y, person)
         passage = self._passage(plan, "", "with the number of rows of a person")
         bound = choice.drawn(rows.counts.histogram(person.bound), passage.noise)
-        kept = rows.at_most(bound)
-        inner = self._with_bound(person, bound, choice.epsilon)._fit_within(passage.noise, kept.source, kept.y)
+        limits, spent = choice.limits(bound, self.epsilon)
+        kept = rows.within(limits)
+        inner = self._with_bound(person, limits.many, spent)._fit_within(passage.noise, kept.source, kept.y)
         parameters = self.get_params(deep=False)
         self.__dict__.update({name: value for name, value in vars(inner).items() if name not in parameters})
         self.guarantee_ = replace(passage.guarantee, valid=passage.guarantee.valid and inner.guarantee_.valid)

@@ -285,7 +285,7 @@ Column = Number | Category | Label
 class Person:
     """Which column says whose row it is, and how many rows of one person are kept.
 
-    `most_rows` is that number, or "auto": then it is chosen privately in a fit, from 1 to `largest`, and `spent` is the ε that the choice took.
+    `most_rows` is that number, or "auto": then it is chosen privately in a fit, from 1 to `largest`, and `spent` is the ε that the choice took from the noise.
     """
 
     column: str

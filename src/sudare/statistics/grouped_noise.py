@@ -37,6 +37,11 @@ class InfinityNormCells:
         return InfinityNorm(self.sensitivity, self.epsilon, self.numbers, integer_grid=STEP)
 
     @property
+    def loss_is_proportional(self) -> bool:
+        """Whether tables at a share of the sensitivity are told apart by that share of ε at most."""
+        return self.in_a_cell.loss_is_proportional
+
+    @property
     def cost(self) -> Cost:
         """Pure ε."""
         return self.in_a_cell.cost

@@ -96,6 +96,7 @@ class GroupedTable(PrivateEstimator):
     encoding = "binned"
     numbers_only: ClassVar[bool] = False
     relations: ClassVar[tuple[Neighbours, ...]] = NEIGHBOURS
+    releases_sums: ClassVar[bool] = True
     extra_parameters: ClassVar[tuple[str, ...]] = (
         "by", "keys", "mean_of", "variance_of", "quantile_of", "quantiles", "found",
     )  # fmt: skip

@@ -65,6 +65,7 @@ class PrivateHistogram(PrivateEstimator):
     encoding = "binned"
     numbers_only: ClassVar[bool] = False
     relations: ClassVar[tuple[Neighbours, ...]] = NEIGHBOURS
+    releases_sums: ClassVar[bool] = True
 
     epsilon: float = 1.0
     delta: float = 0.0

@@ -94,6 +94,7 @@ class PrivateMean(PrivateEstimator):
     """
 
     extra_parameters: ClassVar[tuple[str, ...]] = ("noise",)
+    releases_sums: ClassVar[bool] = True
     later_parameters: ClassVar[tuple[str, ...]] = ("noise",)
 
     epsilon: float = 1.0
