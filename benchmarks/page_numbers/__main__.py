@@ -53,7 +53,7 @@ def leaves(place: str, found: Any, words: frozenset[str] = frozenset()) -> Itera
 def proposed(number: str, around: str, known: Sequence[Leaf]) -> list[str]:
     """Places whose number rounds to the one on the page, those first that share most words with the line around it."""
     near = words_of(around)
-    fitting = [each for each in known if len(number) > 2 and agrees(number, abs(each.value))]
+    fitting = [each for each in known if len(number) > 2 and number.count(".") < 2 and agrees(number, abs(each.value))]
     fitting.sort(key=lambda each: (-len(near & each.words), each.place))
     return [f"{each.place} = {each.value:g}" for each in fitting[:MOST_PROPOSED] if len(near & each.words) > 1]
 

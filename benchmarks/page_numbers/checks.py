@@ -53,32 +53,36 @@ def places(text: str, told: Iterable[Told]) -> tuple[list[Found], list[str]]:
 
 
 def without_place(
-    text: str, standing: Iterable[Found], pieces: Iterable[str], is_proof: bool
+    text: str, standing: Sequence[Found], pieces: Iterable[str], is_proof: bool
 ) -> tuple[list[Number], list[str]]:
-    """Numbers that are neither bound nor declared, and pieces that the page does not have exactly once."""
-    spans = [(each.start, each.end) for each in standing]
-    stale = []
+    """Numbers that are neither bound nor declared; and declared pieces that do not stand on the page exactly once, that nothing needs, or that hold a bound number."""
+    bound = [(each.start, each.end) for each in standing]
+    told = [number for each in standing for number in each.numbers]
+    loose = [each for each in numbers(text, is_proof) if not _is_within(each, bound)]
+    needless = []
     for piece in pieces:
-        matches = [(match.start(), match.end()) for match in literally(piece).finditer(text)]
-        spans += matches
-        if len(matches) != 1:
-            stale.append(f"{len(matches)} times {piece!r}")
-    covered = bytearray(len(text))
-    for start, end in spans:
-        covered[start:end] = b"\1" * (end - start)
-    return [each for each in numbers(text, is_proof) if not all(covered[each.start : each.end])], stale
+        spans = [(match.start(), match.end()) for match in literally(piece).finditer(text)]
+        left = [each for each in loose if not _is_within(each, spans)]
+        if len(spans) != 1 or len(left) == len(loose) or any(_is_within(each, spans) for each in told):
+            needless.append(f"{len(spans)} times {piece!r}")
+        loose = left
+    return loose, needless
+
+
+def _is_within(number: Number, spans: Iterable[tuple[int, int]]) -> bool:
+    return any(start <= number.start and number.end <= end for start, end in spans)
 
 
 def problems(page: str, text: str, told: Sequence[Told], pieces: Sequence[str]) -> list[str]:
     """Everything that is wrong with the numbers of a page."""
     standing, missing = places(text, told)
     wrong = [message for each in standing for message in each.wrong(text)]
-    loose, stale = without_place(text, standing, pieces, page.startswith("proofs/"))
+    loose, needless = without_place(text, standing, pieces, page.startswith("proofs/"))
     return [
         *missing,
         *wrong,
         *(f"{page}:{line_of(text, each)}: {each.text} has no place: … {context(text, each)} …" for each in loose),
-        *(f"{page} has what settings.toml declares {piece}" for piece in stale),
+        *(f"{page}, declared in settings.toml and needless or not once there: {piece}" for piece in needless),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from benchmarks.page_numbers.places import Told, study, study_rows, study_says, told
+from benchmarks.page_numbers.places import Told, result, study, study_rows, study_says, told
 from benchmarks.peers import ROOT
 
 _MUTATED = re.compile(r"^\| (\S+) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| [\d.]+ % \|$", re.MULTILINE)
@@ -15,6 +15,7 @@ def all_told() -> Iterator[Told]:
     """What the pages say."""
     yield from _mutation()
     yield _parquet_lines()
+    yield from _versions()
     yield from _first_levels()
 
 
@@ -49,6 +50,30 @@ def _parquet_lines() -> Told:
     modules = ("parquet_writer", "parquet_columns", "thrift_compact_writer")
     lines = [len((ROOT / "src/sudare/perturbation" / f"{name}.py").read_text("utf-8").splitlines()) for name in modules]
     return told("dependencies", "`thrift_compact_writer`: {} lines)", sum(lines))
+
+
+def pinned(file: str, package: str) -> str:
+    """The version of a package in a file of requirements."""
+    text = (ROOT / "benchmarks" / file).read_text("utf-8")
+    (version,) = re.findall(rf"^{re.escape(package)}==(\S+)", text, re.MULTILINE)
+    return str(version)
+
+
+def _versions() -> Iterator[Told]:
+    """Peers as they were measured."""
+    diffprivlib, perturbing = pinned("peers.lock", "diffprivlib"), pinned("peers.lock", "multi-freq-ldpy")
+    for page in ("README.md", "README.ja.md"):
+        yield told(page, "| diffprivlib {} |", diffprivlib)
+        yield told(page, "| Opacus {} |", pinned("opacus.in", "opacus"))
+    yield told("benchmarks", "in turns with multi-freq-ldpy {}", perturbing)
+    yield told("records", "of multi-freq-ldpy {} the best of ten", perturbing)
+    yield told("records", "(`mbi` {})", pinned("aim.in", "mbi"))
+    flower = pinned("flower.lock", "flwr")
+    yield told("benchmarks", "runs one sum by Flower {} in one process", flower)
+    yield told("benchmarks", "| | Flower {} | file, function |", flower)
+    yield told("benchmarks", "On one NVIDIA H200 with JAX {}", result("benchmarks/gpu_results.jsonl")[0]["jax"])
+    (torch,) = (each["torch"] for each in result("benchmarks/gpu_images.jsonl") if "torch" in each)
+    yield told("benchmarks", "(PyTorch {}) on the same network", torch.rpartition(".")[0])
 
 
 def first_level(curve: dict[float, float], line: dict[float, float] | float) -> float:

@@ -10,7 +10,7 @@ from benchmarks.peers import ROOT
 
 # A number as pages write it: 12, 1,024, .98, 1e-6. Not a part of a name (SHA-256), of a version (1.2.3) or of a power (10⁻⁶, e^…).
 NUMBER: Final = re.compile(
-    r"(?<![A-Za-zα-ωΑ-Ω_.\d])(?<![A-Za-z]-)(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\d+|\.\d+)(?:e-?\d+)?"
+    r"(?<![A-Za-zα-ωΑ-Ω_.\d])(?<![A-Za-z]-)(?:\d+(?:\.\d+){2,}|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\d+|\.\d+)(?:e-?\d+)?"
     r"(?![\d_^⁰¹²³⁴⁵⁶⁷⁸⁹⁻]|\.\d|[A-Za-z]*\^|[A-Za-zα-ωΑ-Ω√](?<!s)(?![A-Za-z]))"
 )
 # What commands write, code, addresses of links, and numbers of paragraphs.

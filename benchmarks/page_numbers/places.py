@@ -13,7 +13,7 @@ from typing import Any, Final
 from benchmarks.page_numbers.pages import Number
 from benchmarks.peers import ROOT
 
-_TOKEN: Final = r"(\d[\d,]*(?:\.\d+)?(?:e-?\d+)?|\.\d+)"
+_TOKEN: Final = r"(\d+(?:\.\d+){2,}|\d[\d,]*(?:\.\d+)?(?:e-?\d+)?|\.\d+)"
 
 
 @cache
@@ -74,7 +74,8 @@ def down(value: float) -> Rounded:
     return Rounded(value, is_up=False)
 
 
-Value = float | Rounded
+# A text is the version of a package, which is no number that could be rounded.
+Value = float | Rounded | str
 
 
 @dataclass(frozen=True)
@@ -140,11 +141,15 @@ def _pattern(piece: str) -> tuple[re.Pattern[str], tuple[int, ...]]:
 
 def agrees(token: str, value: Value) -> bool:
     """Whether a number as it is written is the value, rounded to as many digits."""
+    if isinstance(value, str):
+        return token == value
     return Decimal(token.replace(",", "")) == _rounded(value, token)
 
 
 def written(value: Value, like: str) -> str:
     """A value with as many digits as a number that is there, and with its zero or without."""
+    if isinstance(value, str):
+        return value
     if "e" in like:
         decimals = len(like.partition("e")[0].partition(".")[2])
         return re.sub(
@@ -168,7 +173,7 @@ def rewritten(text: str, places: Iterable[Found]) -> str:
     return text
 
 
-def _rounded(value: Value, like: str) -> Decimal:
+def _rounded(value: float | Rounded, like: str) -> Decimal:
     """A value to the last digit of a number that is there, halves away from zero; without what binary fractions add to the last of many digits."""
     exact = Decimal(f"{value.value if isinstance(value, Rounded) else value:.12g}")
     rounding = ROUND_HALF_UP if not isinstance(value, Rounded) else ROUND_CEILING if value.is_up else ROUND_FLOOR

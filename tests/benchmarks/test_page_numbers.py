@@ -9,8 +9,9 @@ import pytest
 
 from benchmarks.page_numbers import checks, linear_models, places
 from benchmarks.page_numbers.__main__ import leaves, proposed
-from benchmarks.page_numbers.pages import ROOT, numbers, pages
+from benchmarks.page_numbers.pages import numbers, pages
 from benchmarks.page_numbers.places import Told, agrees, down, found, result, rewritten, row, told, up, written
+from benchmarks.peers import ROOT
 
 PAGES = {str(path.relative_to(ROOT)): path for path in pages()}
 
