@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -12,11 +13,12 @@ from benchmarks.page_numbers.checks import (
     by_page,
     declared,
     line_of,
+    literally,
     places,
     problems,
     without_place,
 )
-from benchmarks.page_numbers.pages import pages
+from benchmarks.page_numbers.pages import Number, pages
 from benchmarks.page_numbers.places import agrees, result, rewritten
 from benchmarks.peers import ROOT
 
@@ -58,6 +60,20 @@ def proposed(number: str, around: str, known: Sequence[Leaf]) -> list[str]:
     return [f"{each.place} = {each.value:g}" for each in fitting[:MOST_PROPOSED] if len(near & each.words) > 1]
 
 
+def shortest_piece(text: str, number: Number) -> str:
+    """The fewest words around a number, two on each side at least, that stand on the page only once."""
+    first = text.rfind("\n", 0, number.start) + 1
+    words = [
+        (first + word.start(), first + word.end()) for word in re.finditer(r"\S+", text[first:].partition("\n")[0])
+    ]
+    holding = [place for place, (start, end) in enumerate(words) if start < number.end and number.start < end]
+    for beside in range(2, len(words) + 2):
+        start, end = words[max(0, holding[0] - beside)][0], words[min(len(words) - 1, holding[-1] + beside)][1]
+        if len(literally(text[start:end]).findall(text)) == 1:
+            break
+    return text[start:end]
+
+
 def results() -> Iterator[Leaf]:
     """Numbers of all committed results."""
     for folder in ("docs/papers", "benchmarks", "benchmarks/panel"):
@@ -74,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("pages", nargs="*", help="as docs/linear.md; all unless told")
     asked = parser.parse_args(arguments)
-    told, known = by_page(all_told()), None
+    told, known = by_page(all_told()), list(results())
     for path in pages():
         page = str(path.relative_to(ROOT))
         if asked.pages and page not in asked.pages:
@@ -86,12 +102,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             text = now
         for problem in problems(page, text, sentences, declared(page)):
             print(problem)
-        loose, _ = without_place(text, places(text, sentences)[0], declared(page), page.startswith("proofs/"))
-        for number in loose:
-            known = known or list(results())
-            around = text[text.rfind("\n", 0, number.start) + 1 : text.find("\n", number.end)]
+        for number in without_place(text, places(text, sentences)[0], declared(page), page.startswith("proofs/"))[0]:
+            around = text[text.rfind("\n", 0, number.start) + 1 :].partition("\n")[0]
             for place in proposed(number.text, around, known):
                 print(f"  {number.text} on line {line_of(text, number)} may be {place}")
+            piece = json.dumps(shortest_piece(text, number), ensure_ascii=False)
+            print(f"  or a setting, for settings.toml: {piece},")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.page_numbers import checks, linear_models, places
-from benchmarks.page_numbers.__main__ import leaves, proposed
+from benchmarks.page_numbers.__main__ import leaves, proposed, shortest_piece
 from benchmarks.page_numbers.pages import numbers, pages
 from benchmarks.page_numbers.places import Told, agrees, down, found, result, rewritten, row, told, up, written
 from benchmarks.peers import ROOT
@@ -166,6 +166,13 @@ def test_places_are_proposed_by_the_words_on_the_way() -> None:
     )
     assert proposed(".784", "accuracy .784 on Pima, the table", known)[0] == "x.json['rows'][1]['accuracy'] = 0.7841"
     assert proposed(".9", "accuracy .9 on Pima", known) == []
+
+
+def test_a_piece_for_settings_is_as_short_as_it_can_be_and_stands_once() -> None:
+    text = "Of 12 rows in 3 tables\nand of 12 rows in 4 tables."
+    pieces = [shortest_piece(text, number) for number in numbers(text)]
+    assert pieces == ["Of 12 rows in", "rows in 3 tables", "and of 12 rows in", "rows in 4 tables."]
+    assert all(len(checks.literally(piece).findall(text)) == 1 for piece in pieces)
 
 
 def test_pages_are_all_that_can_be_relied_on_today() -> None:
