@@ -34,16 +34,17 @@ def _mutation() -> Iterator[Told]:
         else:
             totals = [total + count for total, count in zip(totals, counts, strict=True)]
         mutants, caught, survived, idle = counts
-        cells = f"| {line[1]} | {{}} | {{}} | {{}} | {{}} | {{}} % |"
         if line[1] == "**all**" and idle:
             yield told("mutation", "all but {} mutants that time did not allow for", idle)
-        yield _once(cells, line[0], mutants, mutants - survived - idle, survived, idle, 100 * caught / mutants)
-
-
-def _once(cells: str, line: str, *values: float) -> Told:
-    """A line of one of the two tables, found by its first count, which both may have of one module."""
-    first = line.split(" | ")[1]
-    return told("mutation", cells.replace("{}", first, 1), *values[1:]) if first else told("mutation", cells, *values)
+        # Both tables may have a line of a module: the first count tells which.
+        yield told(
+            "mutation",
+            f"| {line[1]} | {mutants:,} | {{}} | {{}} | {{}} | {{}} % |",
+            mutants - survived - idle,
+            survived,
+            idle,
+            100 * caught / mutants,
+        )
 
 
 def _parquet_lines() -> Told:

@@ -11,24 +11,23 @@ from benchmarks.peers import ROOT
 # A number as pages write it: 12, 1,024, .98, 1e-6. Not a part of a name (SHA-256), of a version (1.2.3) or of a power (10⁻⁶, e^…).
 NUMBER: Final = re.compile(
     r"(?<![A-Za-zα-ωΑ-Ω_.\d])(?<![A-Za-z]-)(?:\d+(?:\.\d+){2,}|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\d+|\.\d+)(?:e-?\d+)?"
-    r"(?![\d_^⁰¹²³⁴⁵⁶⁷⁸⁹⁻]|\.\d|[A-Za-z]*\^|[A-Za-zα-ωΑ-Ω√](?<!s)(?![A-Za-z]))"
+    r"(?![\d_^⁰¹²³⁴⁵⁶⁷⁸⁹⁻]|\.\d|[A-Za-z]*\^|[A-Za-zα-ωΑ-Ω√](?<![skxhMG])(?![A-Za-z]))"
 )
 # What commands write, code, addresses of links, and numbers of paragraphs.
 _NOT_TEXT: Final = re.compile(
     r"<!-- (?!end of )[^\n]*? -->\n.*?<!-- end of [^\n]*? -->|```.*?```|<!--.*?-->|`[^`\n]*`|\]\([^)\n]*\)|\{ width=[^\n]*?\}|https?://\S+|^ {4}\S[^\n]*$|^#+ \d+\.|^ *\d+\. ",
     re.DOTALL | re.MULTILINE,
 )
-_LABELS: Final = (
-    "figure|table|section|theorem|lemma|algorithm|corollary|definition|proposition|assumption|step|clause|eq"
-)
+_LABELS: Final = "figure|table|section|theorem|lemma|algorithm|corollary|definition|proposition|assumption|clause|eq"
 _FORMS: Final = {
-    "the number of a figure, a section, a standard …": rf"(?i:\b(?:{_LABELS}|version|python|line|paper|study|footnote|PKCS|ISO|IEC|IEEE|SP|recital|article|CC BY)\b\.?|§|第|前文)"
+    "the number of a figure, a section, a standard …": rf"(?i:\b(?:{_LABELS}|version|python|paper|study|footnote|PKCS|ISO|IEC|IEEE|SP|recital|article|CC BY)\b\.?|§|第|前文)"
     r" ?[#(]*(?!\d{1,3},\d{3})[A\d][\w.-]*\)?(?:[–:]\d[\d.]*)?(?: ?\(\d+\))*",
+    "a step of a list": r"\(?step \d(?![\d.,]*\d| times)",
     "numbers of several": rf"(?i:\b(?:(?:{_LABELS})s|corollaries)\b\.?) ?\(?[A\d][\w.]*\)?(?:(?:, | to |–| and )+\(?[A\d][\w.]*\)?)*",
     "an equation or a work, in brackets": r"(?<![\w)])\((?:1\.)?\d{1,2}\)|\[\d{1,2}\]",
-    "a year": r"(?<![\d.,])(?:19|20)\d\d(?![\d.,]*\d)",
+    "a year": r"(?<![\d.,])(?:19[5-9]|20[0-3])\d(?![\d.,]*\d)",
     "a δ that things are run at": r"δ (?:=|>|≥|at) (?:0|1e-0?[56])(?![\d.,]*\d)",
-    "a term of a formula": r"(?:[A-Za-zε] [−+] |[(\[]|±)\d(?=[)\],] ?)|\b[12]/[A-Za-zεn]\b|\(\d (?:[−+] |/)|[βΛτρ]/\d|(?<=[\s(])\d(?=[A-Za-z√]\b(?!-))|≥ \d(?= classes)",
+    "a term of a formula": r"[A-Za-zε] [−+] \d(?=[)\],])|\[−?\d, \d\]|±[01](?![\d.])|\b[12]/[A-Za-zεn]\b|\(\d (?:[−+] |/)|[βΛτρ]/\d|(?<=[\s(])\d(?=[A-Za-z√]\b(?!-))|≥ \d(?= classes)",
 }
 _LEFT_OUT: Final = re.compile("|".join(f"(?:{form})" for form in _FORMS.values()))
 # A proof is mathematics: only what it tells of time, memory or accuracy is a result.
