@@ -1,6 +1,6 @@
 """Small networks with convolutions on images: what is learned at which ε, and a step beside Opacus's: `python -m benchmarks.network_images`.
 
-Writes network_images.json. Images are scikit-learn's digits (1,797 of 8×8) and generated bars (6,000 of 8×8, four classes that no line tells
+Writes network_images.json, from which `python -m benchmarks.study_pages` has the table of docs/neural.md. Images are scikit-learn's digits (1,797 of 8×8) and generated bars (6,000 of 8×8, four classes that no line tells
 apart); the last fifth judges. Nothing is tuned: settings are the public rule. The peer's steps need its environment (benchmarks/peers.py).
 """
 

@@ -17,7 +17,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -218,9 +218,8 @@ def judge_aim(names: Sequence[str], epsilons: Sequence[float]) -> None:
             RESULTS.write_text(json.dumps(known, indent=1) + "\n")
 
 
-def write_page() -> None:
-    """The table of the page, from the file of results."""
-    known = json.loads(RESULTS.read_text())
+def table(known: Mapping[str, Any]) -> str:
+    """The table of the page."""
     exact = {row["table"]: row["auc"] for row in known["results"] if row["engine"] == "the data"}
     rows = {
         (row["table"], row["epsilon"], row["engine"]): row
@@ -237,9 +236,14 @@ def write_page() -> None:
         about = f"{name} ({own[0]['rows']:,}, {own[0]['columns']})" if own[0] else name
         seconds = [_cell(row, "seconds", 1) for row in own[1:]]
         lines.append(f"| {about} | {epsilon:g} | {' | '.join(cells)} | {exact[name]:.3f} | {' | '.join(seconds)} |")
-    page = PAGE.read_text()
+    return "\n".join(lines)
+
+
+def write_page() -> None:
+    """Put the table of the file of results into the page."""
+    page, text = PAGE.read_text(), table(json.loads(RESULTS.read_text()))
     before, after = page.split(BEGIN, maxsplit=1)[0], page.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}{after}")
+    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
 
 
 def _cell(row: dict[str, Any] | None, part: str, places: int) -> str:

@@ -1,4 +1,6 @@
-"""`python -m benchmarks.panel.linear_choices`: recipes of the calibration, rules of `auto` and encodings compared on the tuning half; nothing is written.
+"""`python -m benchmarks.panel.linear_choices`: recipes of the calibration, rules of `auto` and encodings compared on the tuning half.
+
+Each prints what it finds; what `RECORDED` ones tell in the end is kept in linear_choices.json, where pages have it from.
 
 The first recipe of each kind is the one that is used (`sudare.linear.score_calibration`); the others change one thing.
 """
@@ -9,9 +11,10 @@ import argparse
 import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -30,6 +33,7 @@ from sudare.linear.score_calibration import CLASSES, NUMBERS, SEVERAL, Recipe
 from sudare.linear.sufficient_statistics import RECIPE as STATISTICS
 from sudare.schema import Schema, encode
 
+RESULTS: Final = Path(__file__).with_suffix(".json")
 # Constants of sufficient statistics that are compared with those in use, one at a time.
 STATISTICS_TRIED: Final = {
     "target_share": (0.5, 0.7, 0.9),
@@ -252,8 +256,9 @@ def many_rows(repetitions: int = 2) -> None:
         print(f"{signal:9.1f} δ = {delta:g}, ε = {epsilon:g}, {len(fit):,} rows, {table.name}: {told}", flush=True)
 
 
-def ridge_encodings() -> None:
+def ridge_encodings() -> dict[str, Any]:
     """What `encoding="auto"` of ridge regression comes to with other numbers of rows times ε a column, two seeds."""
+    found = {}
     rows = linear_claims.quietly(partial(_ridge_rows, PrivateRidge), "tuning")
     declared = {table.name: Schema(dict(table.schema.features)) for table in tables("tuning", "number")}
     for least in RIDGE_SIGNALS:
@@ -262,8 +267,9 @@ def ridge_encodings() -> None:
             columns = len(declared[row["table"]].names("binned"))
             is_binned = row["rows"] * row["epsilon"] >= least * columns
             chosen.append(row | {"auto": "binned" if is_binned else "centred"})
-        told = linear_claims.summary_of_ridge(chosen)
+        found[f"from {least:g} on"] = told = linear_claims.summary_of_ridge(chosen)
         print(json.dumps({f"from {least:g} on": {name: told[name] for name in told if "auto" in name}}), flush=True)
+    return found
 
 
 def statistics_recipes() -> None:
@@ -285,7 +291,7 @@ def _ridge_rows(learner: type[PrivateRidge], half: Half) -> list[dict[str, Any]]
     return linear_claims.ridge(half, learner, narrow, 2)
 
 
-def ridge_methods() -> None:
+def ridge_methods() -> dict[str, float]:
     """R² of ridge regression by each method, one line a case, and the means, on the tuning half."""
     means: dict[str, list[float]] = {}
     for table in tables("tuning", "number"):
@@ -304,15 +310,17 @@ def ridge_methods() -> None:
                     # One table that noise spoils would decide a mean otherwise.
                     means.setdefault(f"δ = {delta:g}, {method}", []).append(max(-1.0, found[method]))
                 print(f"δ = {delta:g}, ε = {epsilon:g}, {table.name}: {found}", flush=True)
-    print({name: round(float(np.mean(each)), 4) for name, each in means.items()})
+    told = {name: round(float(np.mean(each)), 4) for name, each in means.items()}
+    print(told)
+    return told
 
 
-def array_methods() -> None:
+def array_methods() -> dict[str, Any]:
     """R² of ridge regression on arrays by each method, with a calibration and as it is."""
-    _compared_on_arrays(ARRAY_METHODS, ARRAY_DELTAS)
+    return _compared_on_arrays(ARRAY_METHODS, ARRAY_DELTAS)
 
 
-def centred_recipes() -> None:
+def centred_recipes() -> dict[str, Any]:
     """R² of descent on targets about where they lie, with other constants than those in use, one at a time, on arrays."""
     tried = {"used": CENTRED}
     for constant, values in CENTRED_TRIED.items():
@@ -320,12 +328,12 @@ def centred_recipes() -> None:
     learners = [
         (name, type("Tried", (PrivateRidge,), {"_centred": recipe}), "descent") for name, recipe in tried.items()
     ]
-    _compared_on_arrays(learners, ARRAY_DELTAS[1:])
+    return _compared_on_arrays(learners, ARRAY_DELTAS[1:])
 
 
 def _compared_on_arrays(
     learners: Sequence[tuple[str, Any, str]], deltas: Sequence[float], repetitions: int = 4
-) -> None:
+) -> dict[str, Any]:
     """One line a case, smallest public numbers first (`calibration_signal`); then means over cases whose number is in the same band.
 
     Means count no case below −1; beside them is how many cases have an R² below −.01, and the lowest.
@@ -345,24 +353,33 @@ def _compared_on_arrays(
     for (delta, signal, name, epsilon), each in sorted(means.items(), key=lambda case: case[0]):
         rounded = {method: round(mean, 3) for method, mean in each.items()}
         print(f"{signal:9.1f} δ = {delta:g}, ε = {epsilon:g}, {name}: {rounded}")
+    told = {}
     for delta in deltas:
         for low, high in (*itertools.pairwise(ARRAY_BANDS), (0.0, math.inf)):
             cases = [each for case, each in means.items() if case[0] == delta and low <= case[1] < high]
             if cases:
-                print(f"δ = {delta:g}, from {low:g} to {high:g}, {len(cases)} cases: {_told_of(cases)}", flush=True)
+                name = f"δ = {delta:g}, from {low:g} to {high:g}"
+                told[name] = {"cases": len(cases), **_told_of(cases)}
+                print(name, told[name], flush=True)
+    return told
 
 
-def _told_of(cases: Sequence[dict[str, float]]) -> dict[str, str]:
+def _told_of(cases: Sequence[dict[str, float]]) -> dict[str, Any]:
     """The mean R² of each method, how many cases are below −.01, and the lowest."""
     columns = {name: [case[name] for case in cases] for name in cases[0]}
     return {
-        name: f"{np.mean(np.maximum(each, -1.0)):.3f}, {sum(one < -0.01 for one in each)}, {min(each):.2f}"
+        name: {
+            "mean": round(float(np.mean(np.maximum(each, -1.0))), 4),
+            "below -.01": sum(one < -0.01 for one in each),
+            "least": round(min(each), 4),
+        }
         for name, each in columns.items()
     }
 
 
-def class_weights(repetitions: int = 4) -> None:
+def class_weights(repetitions: int = 4) -> dict[str, dict[str, float]]:
     """What weights of classes would be worth without any noise, beside likeliest classes and those answered by their base rates; `noise` is what they would multiply it by."""
+    told = {}
     for table in tables("tuning", "label"):
         scores: list[dict[str, float]] = []
         target = table.schema.label or ""
@@ -380,22 +397,26 @@ def class_weights(repetitions: int = 4) -> None:
             answers = {"likeliest": plain.predict(X_test), "balanced": balanced, "weights": weighted.predict(X_test)}
             found = {name: float(balanced_accuracy_score(y_test, each)) for name, each in answers.items()}
             scores.append({**found, "noise": float(1 / (len(rates) * rates.min()))})
-        means = {name: round(float(np.mean([each[name] for each in scores])), 3) for name in scores[0]}
-        print(f"{table.name:24s} {means}", flush=True)
+        told[table.name] = {name: round(float(np.mean([each[name] for each in scores])), 4) for name in scores[0]}
+        print(f"{table.name:24s} {told[table.name]}", flush=True)
+    return told
 
 
+RECORDED: Final[dict[str, Callable[[], Any]]] = {
+    "ridge": ridge_methods,
+    "arrays": array_methods,
+    "centred": centred_recipes,
+    "ridge_encodings": ridge_encodings,
+    "weights": class_weights,
+}
 WAYS: Final = {
     "recipes": recipes,
     "methods": methods_and_encodings,
     "needed": with_and_without,
     "statistics": statistics_recipes,
-    "ridge": ridge_methods,
-    "arrays": array_methods,
-    "centred": centred_recipes,
     "several": several_classes,
     "many": many_rows,
-    "ridge_encodings": ridge_encodings,
-    "weights": class_weights,
+    **RECORDED,
 }
 
 
@@ -408,6 +429,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in asked.what or WAYS:
         if name == "methods":
             methods_and_encodings(asked.splits)
+        elif name in RECORDED:
+            found = RECORDED[name]()
+            recorded = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+            RESULTS.write_text(json.dumps({**recorded, name: found}, indent=1, ensure_ascii=False) + "\n", "utf-8")
         else:
             WAYS[name]()
 

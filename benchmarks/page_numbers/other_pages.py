@@ -1,0 +1,120 @@
+"""Numbers of pages that have few of them: papers, dependencies, mutation testing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from benchmarks.page_numbers.places import Told, result, study, study_rows, study_says, told
+from benchmarks.peers import ROOT
+
+_MUTATED = re.compile(r"^\| (\S+) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| [\d.]+ % \|$", re.MULTILINE)
+
+
+def all_told() -> Iterator[Told]:
+    """What the pages say."""
+    yield from _mutation()
+    yield _parquet_lines()
+    yield from _versions()
+    yield from _first_levels()
+
+
+def _mutation() -> Iterator[Told]:
+    """Scores follow from counts, caught ones from the others, and the last line from those above it.
+
+    A run takes an hour and leaves its counts on the page alone, so that a wrong digit is one that does not add up.
+    """
+    text = (ROOT / "docs" / "mutation.md").read_text("utf-8")
+    yield told("mutation", "1,616 mutants, {} caught, 34 survived ({} %;", 1_616 - 34, 100 * (1_616 - 34) / 1_616)
+    totals = [0, 0, 0, 0]
+    for line in _MUTATED.finditer(text):
+        counts = [int(cell.replace(",", "")) for cell in line.groups()[1:]]
+        if line[1] == "**all**":
+            counts, totals = totals, [0, 0, 0, 0]
+        else:
+            totals = [total + count for total, count in zip(totals, counts, strict=True)]
+        mutants, caught, survived, idle = counts
+        if line[1] == "**all**" and idle:
+            yield told("mutation", "all but {} mutants that time did not allow for", idle)
+        # Both tables may have a line of a module: the first count tells which.
+        yield told(
+            "mutation",
+            f"| {line[1]} | {mutants:,} | {{}} | {{}} | {{}} | {{}} % |",
+            mutants - survived - idle,
+            survived,
+            idle,
+            100 * caught / mutants,
+        )
+
+
+def _parquet_lines() -> Told:
+    modules = ("parquet_writer", "parquet_columns", "thrift_compact_writer")
+    lines = [len((ROOT / "src/sudare/perturbation" / f"{name}.py").read_text("utf-8").splitlines()) for name in modules]
+    return told("dependencies", "`thrift_compact_writer`: {} lines)", sum(lines))
+
+
+def pinned(file: str, package: str) -> str:
+    """The version of a package in a file of requirements."""
+    text = (ROOT / "benchmarks" / file).read_text("utf-8")
+    (version,) = re.findall(rf"^{re.escape(package)}==(\S+)", text, re.MULTILINE)
+    return str(version)
+
+
+def _versions() -> Iterator[Told]:
+    """Peers as they were measured."""
+    diffprivlib, perturbing = pinned("peers.lock", "diffprivlib"), pinned("peers.lock", "multi-freq-ldpy")
+    for page in ("README.md", "README.ja.md"):
+        yield told(page, "| diffprivlib {} |", diffprivlib)
+        yield told(page, "| Opacus {} |", pinned("opacus.in", "opacus"))
+    yield told("benchmarks", "in turns with multi-freq-ldpy {}", perturbing)
+    yield told("records", "of multi-freq-ldpy {} the best of ten", perturbing)
+    yield told("records", "(`mbi` {})", pinned("aim.in", "mbi"))
+    flower = pinned("flower.lock", "flwr")
+    yield told("benchmarks", "runs one sum by Flower {} in one process", flower)
+    yield told("benchmarks", "| | Flower {} | file, function |", flower)
+    yield told("benchmarks", "On one NVIDIA H200 with JAX {}", result("benchmarks/gpu_results.jsonl")[0]["jax"])
+    (torch,) = (each["torch"] for each in result("benchmarks/gpu_images.jsonl") if "torch" in each)
+    yield told("benchmarks", "(PyTorch {}) on the same network", torch.rpartition(".")[0])
+
+
+def first_level(curve: dict[float, float], line: dict[float, float] | float) -> float:
+    """From which ε on a curve is above a line, or another curve."""
+    lines = line if isinstance(line, dict) else dict.fromkeys(curve, line)
+    return min(level for level in curve if all(curve[each] > lines[each] for each in curve if each >= level))
+
+
+def _first_levels() -> Iterator[Told]:
+    """From which ε on something is better."""
+    pima = study("000", "Figure 5: diabetes (Pima)")
+    aggregated = {level: cells["aggregated (mirror averaging)"]["value"] for level, cells in pima.items()}
+    # The lines of the local classifier stand in the text below the table, with a free intercept and tuned.
+    free, tuned = (
+        float(number)
+        for number in re.findall(r"(0\.\d+) ± [\d.]+(?:,| \()", study_says("000", "Figure 5: diabetes (Pima)"))
+    )
+    yield told(
+        "papers/000",
+        "above it from ε = {} on, and above a tuned one from {} on",
+        first_level(aggregated, free),
+        first_level(aggregated, tuned),
+    )
+    adult = study("001", "Accuracy of one draw: Adult")
+    draw, peer = (
+        {level: cells[way]["value"] for level, cells in adult.items()}
+        for way in ("one draw, public rule", "diffprivlib, pure ε, best C")
+    )
+    yield told("gibbs", "From ε = {} on Adult a draw is behind diffprivlib at its best C", first_level(peer, draw))
+    figure = study_rows("002", "Figure 5: the three approaches in the printed setting")
+    (majority,) = (each["accuracy"]["value"] for each in figure if each["approach"] == "majority")
+    first = []
+    for approach in ("AnonymizingFirst", "LearningFirst", "AnonymizedLearning"):
+        own = [each for each in figure if each["approach"] == approach]
+        first.append(
+            first_level({each["ε as the paper counts it"]: each["accuracy"]["value"] for each in own}, majority)
+        )
+    yield told(
+        "papers/002",
+        "it holds here for AnonymizingFirst from ε = {} on and for the other two from ε = {} on",
+        first[0],
+        max(first[1:]),
+    )

@@ -1,0 +1,139 @@
+"""Numbers of docs/scale.md, of sums, and of the page under load."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from benchmarks import scale
+from benchmarks.page_numbers.places import Told, result, row, told, up
+from sudare.consortium.network.transport.flare import _MOST_HEARD
+from sudare.sums.neighbour_graph import neighbourhood
+
+PAGE = "scale"
+BILLION = 10**9
+# Shares of members that are dishonest and that leave, in percent: the columns of the table of neighbours.
+SHARES = ((5, 5), (10, 10), (20, 5), (20, 20), (33, 0), (33, 5))
+SIZES = (50, 100, 200, 500, 1_000)
+
+
+def all_told() -> Iterator[Told]:
+    """What the pages say."""
+    yield from _pieces()
+    yield from _sums()
+    yield from _neighbours()
+    yield from _page_load()
+
+
+def _pieces() -> Iterator[Told]:
+    """Pieces of the work of ten thousand members, and of one with a billion rows."""
+    costs = result("benchmarks/scale.json")
+    yield told(PAGE, "Rows have {} columns, vectors {} numbers, and S = {}", scale.COLUMNS, scale.WIDTH, scale.MEMBERS)
+    yield told(PAGE, "A round between machines is taken as {} ms", 1000 * scale.ROUND_SECONDS)
+    yield told(PAGE, "a relay keeps the hellos of {} members at most", _MOST_HEARD)
+    rounds = math.ceil(math.log2(scale.MEMBERS))
+    yield told(
+        PAGE,
+        "at most 1.8 vectors of {} words a round, {} rounds: {} kB",
+        scale.WIDTH,
+        rounds,
+        1.8 * scale.WIDTH * 8 * rounds / 1000,
+    )
+    yield told(PAGE, "Its memory: {} MB of rows", scale.OWN_ROWS * scale.WIDTH * 8 / 1e6)
+    yield told(PAGE, "times √(S/(S−t)) = {}", math.sqrt(1 / (1 - 1 / 3)))
+    yield told("consortium-learning", "nothing at t = 1 of 100, {}% at t = 33", 100 * (math.sqrt(100 / (100 - 33)) - 1))
+    read, bound, add, gradient = (
+        BILLION * costs[piece] for piece in (scale.READING, scale.BOUNDING, scale.MEAN, scale.GRADIENT)
+    )
+    once, anew, first = (read + bound + add) / 60, scale.STEPS * (read + bound + gradient) / 3600, (read + bound) / 60
+    yield told(
+        PAGE,
+        "| {} + {} + {} s = {} minutes | {} minutes/W |",
+        *(round(each, -1) for each in (read, bound, add)),
+        once,
+        once,
+    )
+    yield told(PAGE, "| descent, {} steps, read anew each time | {} hours | {} hours/W |", scale.STEPS, anew, anew)
+    yield told(
+        PAGE, "| descent, {0} steps over rows that workers keep | | {1} minutes/W for the first pass, then {0} × {2} s/W |",
+        scale.STEPS, first, gradient,
+    )  # fmt: skip
+    kept = 4 * scale.COLUMNS + 1
+    yield told(
+        PAGE,
+        "Kept rows of {} columns take {} bytes each: {} GB for all workers together",
+        scale.COLUMNS,
+        kept,
+        kept * BILLION / 1e9,
+    )
+
+
+def _sums() -> Iterator[Told]:
+    """Sums that members may leave."""
+    sums = result("benchmarks/secure_sums.json")
+    large = row(sums, who="sudare", members=10_000)
+    yield told(PAGE, "runs one sum of {} numbers among S members", large["numbers"])
+    yield told(
+        PAGE, "A member receives 64 bytes a signature, {} MB at ten thousand members", large["certificate_bytes"] / 1e6
+    )
+    yield told(
+        PAGE,
+        "nothing to spare and all are verified, {} ms each",
+        1000 * result("benchmarks/scale.json")[scale.STATEMENT],
+    )
+    yield told(PAGE, "Three sets of members, a bit each: {} kB", 3 * large["members"] / 8 / 1000)
+    yield told(
+        PAGE, "{} GB at ten thousand members, nearly all of it twice the same {} MB for everyone",
+        large["collector_bytes_sent"] / 1e9, large["certificate_bytes"] / 2e6,
+    )  # fmt: skip
+    yield told(PAGE, "a sum takes a member less than {} s", up(large["member_seconds"]))
+    thousand = row(sums, who="sudare", members=1_000)
+    yield told(PAGE, "(at 1,000 members, 5 % and 5 %: {} and {})", thousand["degree"], thousand["threshold"])
+
+
+def _neighbours() -> Iterator[Told]:
+    """k and t_k; the longer lines of the table are compared with the code by the long tests of tests/cli/test_risk.py."""
+    degree = row(result("benchmarks/secure_sums.json"), who="sudare", members=10_000)["degree"]
+    yield told(
+        PAGE,
+        "a member deals {} shares and masks with about {} others: {} % of all",
+        degree,
+        2 * degree,
+        200 * degree / 10_000,
+    )
+    yield told("secure-sums", "5 % of them dishonest and 5 % leaving, about {} of them", 2 * degree)
+    yield told("benchmarks", "only masks with {} neighbours are counted", 2 * degree)
+    for members in SIZES:
+        cells = []
+        for corrupt, gone in SHARES:
+            dishonest, leaving = members * corrupt // 100, members * gone // 100
+            found = neighbourhood(members, dishonest, leaving, (members + dishonest) // 2 + 1)
+            cells.append(None if found.is_complete(members) else (found.degree, found.threshold))
+        line = " | ".join("all" if cell is None else "{}, {}" for cell in cells)
+        yield told(PAGE, f"| {members:,} | {line} |", *(number for cell in cells if cell for number in cell))
+
+
+def _page_load() -> Iterator[Told]:
+    """The page with fifty users, in both languages."""
+    load = result("benchmarks/page_load.json")
+    slowest = up(max(page["p95_milliseconds"] for page in load["pages"].values()))
+    values = (
+        load["load_average"],
+        load["answers"],
+        load["p95_milliseconds"],
+        slowest,
+        load["server_processor_milliseconds_per_answer"],
+    )
+    yield told(
+        "page",
+        "(load average {}, no priority) there was no error in {} answers; 95 of 100 took less than {} ms, on every page less than {} ms, and the server took {} ms of a processor",
+        *values,
+    )
+    yield told(
+        "ja/page",
+        "（ロードアベレージ {}、優先度は普通）で、{} の応答にエラーはなく、100 のうち 95 は {} ms 未満、どのページでも {} ms 未満で、一つあたりのサーバのプロセッサ時間は {} ms でした",
+        *values,
+    )
+    sign_in = up(load["sign_in_p95_milliseconds"])
+    yield told("page", "95 of 100 sign-ins, one after another, took less than {} ms there", sign_in)
+    yield told("ja/page", "続けて行ったサインインの 100 のうち 95 は、そこでは {} ms 未満でした", sign_in)
