@@ -12,6 +12,7 @@ from sudare.frames.fixed_order_summation import BLOCK_ROWS
 from sudare.frames.row_reader import MOST_KEPT_BYTES
 from sudare.neural import dp_sgd
 from sudare.neural.per_row_clipping import ROWS_IN_A_PART
+from sudare.privacy import contribution_bound_selection as bound
 from sudare.reconstruction import multivariate_normal_mixture, normal_mixture
 from sudare.statistics.joint_quantiles import EQUAL_CELLS
 from sudare.statistics.key_selection import MOST_KEYS
@@ -51,6 +52,14 @@ def all_told() -> Iterator[Told]:
     yield told("neural", "as much as makes {} rows expected", dp_sgd._FEWEST_EXPECTED_ROWS)
     yield told("neural", "Learning rate × steps is {}·signal", dp_sgd._LENGTH_PER_SIGNAL)
     yield told("neural", "steps are {} times its root", dp_sgd._STEPS_PER_ROOT)
+    yield told(
+        "proofs/persons.md",
+        "Constants {}, {} and {}, the ratio {} of candidates",
+        bound.PERSONS_ABOVE,
+        bound.FULL_EXCESS,
+        bound.BOUND_SHARE,
+        bound.STEP_RATIO,
+    )
     parts = [92 * 64 + 64, *3 * [64 * 64 + 64], 64 * 2 + 2]
     yield told(
         "neural",
