@@ -111,7 +111,9 @@ def _synthesis() -> Iterator[Told]:
 def _statistics() -> Iterator[Told]:
     """Persons, quantiles, groups, and bounds that were found."""
     ratios = [sum(each["errors"]) / sum(each["best errors"]) for each in result("benchmarks/persons.json")["judged"]]
-    yield told("statistics", "made up before the last but one of these and judged with both since: {}, {} and {}", *ratios[3:])
+    yield told(
+        "statistics", "made up before the last but one of these and judged with both since: {}, {} and {}", *ratios[3:]
+    )
     yield told(
         "statistics",
         "a choice costs {} to {} % more than the best number",
