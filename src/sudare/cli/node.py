@@ -205,11 +205,12 @@ def run(
 
 def _cancel(own: Member, task: str, as_json: bool) -> None:
     """Leave the request for the node that runs here. Raise ConsortiumError where none does."""
-    from sudare.consortium.local_socket import ask_node
+    from sudare.consortium.local_socket import ask_node, live_states
     from sudare.consortium.node_control_files import present_members
     from sudare.errors import ConsortiumError
 
-    if present_members(own) is None:
+    # A node in another container is seen by its socket alone.
+    if present_members(own, live_states(own).document) is None:
         raise ConsortiumError("No node of this member is running, so nothing is under way.", "See `sudare status`.")
     ask_node(own, task, cancel=True)
     answer({"task": task, "state": "cancelled"}, as_json, f"{task}: the node was told to end it; see sudare status.")

@@ -48,7 +48,7 @@ def states_of(member: Member, digest: str | None = None, live: Told | None = Non
 
 def cancelled_under_another_version(member: Member, digest: str) -> dict[str, Any]:
     """What the member's node last wrote about tasks that were cancelled, where that was under another version of the agreement than the one of this digest."""
-    found = _read(member) or {}
+    found = _written_by_own_node(member)
     tasks = {} if found.get("agreement") == digest else found.get("tasks", {})
     return {name: each for name, each in tasks.items() if (each["state"], each.get("ended_by")) == ("failed", "cancel")}
 
@@ -67,7 +67,7 @@ def reaches_relay(member: Member, live: Told | None = None) -> bool | None:
 
 def agreement_of_running_node(member: Member, live: Told | None = None) -> str | None:
     """The digest of the agreement under which the member's node runs, whatever the member's file is now; None where no node is running."""
-    told = _read(member) or {} if live is None else live
+    told = _written_by_own_node(member) if live is None else live
     return str(told["agreement"]) if _is_running(told, live) else None
 
 
@@ -82,10 +82,20 @@ def is_states_document(found: object) -> bool:
     return _has_form(found, _DOCUMENT, _LATER_IN_DOCUMENT)
 
 
+def is_of_another_member(found: Told, member: Member) -> bool:
+    """Whether it says that another member's node has told it, as where two members have one state folder. Earlier versions do not say whose it is."""
+    return bool(found.get("member", member.name) != member.name)
+
+
 def _told_by_node(member: Member, digest: str | None = None, live: Told | None = None) -> Told:
-    found = _read(member) if live is None else live
+    found = _written_by_own_node(member) if live is None else live
     wanted = member.agreement().digest if digest is None else digest
-    return found if found is not None and found.get("agreement") == wanted else {}
+    return found if found.get("agreement") == wanted else {}
+
+
+def _written_by_own_node(member: Member) -> Told:
+    found = _read(member)
+    return {} if found is None or is_of_another_member(found, member) else found
 
 
 def _read(member: Member) -> dict[str, Any] | None:
@@ -141,7 +151,10 @@ _DOCUMENT: Final[Mapping[str, _Check]] = {
     "present": _is_list_of_texts,
     "tasks": _are_tasks,
 }
-_LATER_IN_DOCUMENT: Final[Mapping[str, _Check]] = {"relay_reached": lambda value: isinstance(value, bool)}
+_LATER_IN_DOCUMENT: Final[Mapping[str, _Check]] = {
+    "member": _is_text,
+    "relay_reached": lambda value: isinstance(value, bool),
+}
 
 
 def _is_running(told: Told, live: Told | None) -> bool:
