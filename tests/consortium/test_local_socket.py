@@ -44,7 +44,8 @@ from sudare.consortium.node_control_files import (
     reaches_relay,
     states_of,
 )
-from sudare.errors import AgreementError, ConsortiumError, IdentityError, InvalidParameter
+from sudare.errors import AgreementError, ConsortiumError, IdentityError, InvalidParameter, TaskStopped
+from sudare.files import held_alone
 from tests.cli.conftest import invoked
 from tests.consortium.clinics import founded, node_of
 from tests.consortium.local_transport import LocalHub
@@ -396,8 +397,10 @@ def test_who_has_said_more_than_a_request_and_gone_has_given_up(member: Member) 
     assert not (member.state_folder / REQUESTS).exists()
 
 
-def test_many_who_ask_at_once_are_all_answered(member: Member) -> None:
+def test_many_who_ask_at_once_are_all_answered(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the readers of a page, of whom each takes a millisecond."""
+    # A machine that does much else lets them wait.
+    monkeypatch.setattr(module, "WAIT_SECONDS", 10.0)
     found: list[LiveStates] = []
     barrier = threading.Barrier(40)
 
@@ -442,6 +445,10 @@ def test_another_members_node_in_the_same_folder_is_not_taken_for_ones_own(membe
     assert (states_of(member), present_members(member), agreement_of_running_node(member)) == ({}, None, None)
     with served(member, told):
         assert live_states(member) == LiveStates(refusal=OTHER_MEMBER)
+        for ask in (ask_node, ask_running_node):
+            with pytest.raises(ConsortiumError, match="is another member's"):
+                ask(member, "risk")
+        assert not (member.state_folder / REQUESTS).exists()
         told["states"]["member"] = member.name
         assert live_states(member).document is not None
 
@@ -576,3 +583,15 @@ def test_a_node_that_is_seen_by_its_socket_alone_can_be_told_to_end_a_task(membe
     with served(member, told_of(member)):
         assert invoked(*words).exit_code == 0
     assert (member.state_folder / REQUESTS / "risk.cancel").exists()
+
+
+def test_a_command_that_waits_is_told_over_the_socket_how_a_task_ended(member: Member) -> None:
+    """As where the disk is full, and what the node last wrote is an old state."""
+    task = {"state": "failed", "round": None, "error": "TaskStopped: The disk is full. Make room.", "files": []}
+    old = told_of(member)["states"]
+    (member.state_folder / STATES).write_text(json.dumps(old))
+    words = ("run", "risk", "--member", member.folder / "member.toml", "--wait-seconds", "20")
+    with held_alone(member.state_folder / "node.lock"), served(member, told_of(member, tasks={"risk": task})):
+        outcome = invoked(*words)
+    assert outcome.exit_code == TaskStopped.exit_code
+    assert "The disk is full. Make room." in outcome.stderr

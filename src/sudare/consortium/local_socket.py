@@ -23,7 +23,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from sudare.consortium.agreement.member_settings import Member
-from sudare.consortium.node_control_files import ask_running_node, is_of_another_member, is_states_document
+from sudare.consortium.node_control_files import (
+    ask_running_node,
+    check_is_own_node,
+    is_of_another_member,
+    is_states_document,
+)
 from sudare.errors import ConsortiumError, IdentityError, InvalidParameter, SudareError
 from sudare.files import PRIVATE_MODE, check_unshared, is_open_to_others, opened_folder
 from sudare.parsing import LARGEST_BYTES, NotParsed, parsed_json
@@ -85,6 +90,7 @@ def live_states(member: Member) -> LiveStates:
 
 def ask_node(member: Member, task: str, *, withdraw: bool = False, cancel: bool = False) -> None:
     """Ask the running node to run, withdraw or cancel a task: over its socket where that takes it, else by a file, as `ask_running_node` does."""
+    check_is_own_node(member)
     if not withdraw:
         with contextlib.suppress(OSError, _Refused):
             if _asked(member, {"ask": "cancel" if cancel else "run", "task": task}).get("taken") is True:

@@ -21,6 +21,7 @@ Told = Mapping[str, Any]
 def ask_running_node(member: Member, task: str, *, withdraw: bool = False, cancel: bool = False) -> None:
     """Leave a request for the node that is running in the same folder: to run a task, to withdraw its release, or to cancel it."""
     member.agreement().task(task)
+    check_is_own_node(member)
     folder = member.state_folder / REQUESTS
     make_private_folder(folder)
     wish = CANCEL if cancel else WITHDRAW if withdraw else RUN
@@ -85,6 +86,16 @@ def is_states_document(found: object) -> bool:
 def is_of_another_member(found: Told, member: Member) -> bool:
     """Whether it says that another member's node has told it, as where two members have one state folder. Earlier versions do not say whose it is."""
     return bool(found.get("member", member.name) != member.name)
+
+
+def check_is_own_node(member: Member) -> None:
+    """Raise ConsortiumError where another member's node runs, or ran last, with the state folder: it would take what is asked for as its own."""
+    found = _read(member)
+    if found is not None and is_of_another_member(found, member):
+        raise ConsortiumError(
+            "The node of this state folder is another member's, so nothing is asked of it.",
+            "Give each member a state folder of its own: `state` in its member file.",
+        )
 
 
 def _told_by_node(member: Member, digest: str | None = None, live: Told | None = None) -> Told:
