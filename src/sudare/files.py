@@ -62,9 +62,9 @@ def check_private(path: Path, what: str) -> None:
         _check_private(os.fstat(handle), path, what)
 
 
-def is_open_to_others(path: Path) -> bool:
-    """Whether anybody but its owner may read or change the file; where root mounted it for a group, anybody outside of that."""
-    status = path.stat()
+def is_open_to_others(place: Path | int) -> bool:
+    """Whether anybody but its owner may read or change the file, or what was opened under a number; where root mounted it for a group, anybody outside of that."""
+    status = os.stat(place)
     return bool(status.st_mode & _forbidden(status))
 
 
@@ -174,9 +174,12 @@ def make_private_folder(path: Path) -> None:
         ) from None
 
 
-def check_unshared(path: Path, what: str) -> None:
-    """Raise `IdentityError` where everybody on this machine may write, or put another in its place, or another user owns it: what decides for a member must be the member's."""
-    status = path.stat()
+def check_unshared(path: Path, what: str, opened: int | None = None) -> None:
+    """Raise `IdentityError` where everybody on this machine may write, or put another in its place, or another user owns it: what decides for a member must be the member's.
+
+    Where it was `opened`, that is looked at, whatever has taken its place since.
+    """
+    status = path.stat() if opened is None else os.fstat(opened)
     mode = stat.S_IMODE(status.st_mode)
     if mode & stat.S_IWOTH:
         raise IdentityError(

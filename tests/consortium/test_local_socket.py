@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
 import socket
+import socketserver
 import stat
 import subprocess
 import sys
@@ -25,6 +27,7 @@ from sudare.consortium.local_socket import (
     MOST_REQUEST_BYTES,
     NO_ANSWER,
     NO_SOCKET,
+    OTHER_MEMBER,
     OTHER_USER,
     SOCKET,
     LiveStates,
@@ -41,7 +44,8 @@ from sudare.consortium.node_control_files import (
     reaches_relay,
     states_of,
 )
-from sudare.errors import AgreementError, ConsortiumError, IdentityError, InvalidParameter
+from sudare.errors import AgreementError, ConsortiumError, IdentityError, InvalidParameter, TaskStopped
+from sudare.files import held_alone
 from tests.cli.conftest import invoked
 from tests.consortium.clinics import founded, node_of
 from tests.consortium.local_transport import LocalHub
@@ -172,6 +176,15 @@ def test_a_state_folder_that_others_can_look_into_is_refused(member: Member) -> 
     with pytest.raises(IdentityError, match="chmod 700"):
         LocalSocket(member)
     assert not path_of(member).exists()
+
+
+def test_the_folder_that_was_opened_is_looked_at_and_not_what_took_its_place(member: Member, tmp_path: Path) -> None:
+    with module.opened_folder(member.state_folder) as opened:
+        member.state_folder.rename(tmp_path / "moved")
+        member.state_folder.mkdir(mode=0o700)
+        (tmp_path / "moved").chmod(0o755)
+        with pytest.raises(IdentityError, match="chmod 700"):
+            module._check_private(opened, member.state_folder)
 
 
 def test_nobody_listens_before_it_serves_and_nothing_is_there_after_it(member: Member) -> None:
@@ -359,6 +372,87 @@ def test_a_request_whose_sender_has_given_up_is_not_taken_later(member: Member) 
     assert [path.name for path in (member.state_folder / REQUESTS).iterdir()] == ["risk.run"]
 
 
+def test_who_has_said_all_and_still_listens_has_not_given_up(member: Member) -> None:
+    """As commands that send what they are given and then end their half of the line."""
+    with contextlib.closing(LocalSocket(member)) as local:
+        local._server.server_activate()
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(10.0)
+            line.connect(str(path_of(member)))
+            line.sendall(b'{"ask": "run", "task": "risk"}\n')
+            line.shutdown(socket.SHUT_WR)
+            local.serve(lambda: told_of(member))
+            assert json.loads(line.recv(100)) == {"taken": True}
+    assert (member.state_folder / REQUESTS / "risk.run").exists()
+
+
+def test_who_has_said_more_than_a_request_and_gone_has_given_up(member: Member) -> None:
+    with contextlib.closing(LocalSocket(member)) as local:
+        local._server.server_activate()
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(str(path_of(member)))
+            line.sendall(b'{"ask": "cancel", "task": "risk"}\nmore')
+        local.serve(lambda: told_of(member))
+        wait_until_it_answers(member)
+    assert not (member.state_folder / REQUESTS).exists()
+
+
+def test_many_who_ask_at_once_are_all_answered(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the readers of a page, of whom each takes a millisecond."""
+    # A machine that does much else lets them wait.
+    monkeypatch.setattr(module, "WAIT_SECONDS", 10.0)
+    found: list[LiveStates] = []
+    barrier = threading.Barrier(40)
+
+    def work() -> None:
+        barrier.wait()
+        for _ in range(5):
+            found.append(live_states(member))
+
+    with served(member, told_of(member)):
+        threads = [threading.Thread(target=work) for _ in range(40)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert {each.refusal for each in found} == {""}
+    assert len(found) == 200
+
+
+def test_a_process_that_can_open_no_more_files_does_not_ask_for_one_all_the_time(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = []
+
+    def none_left(_: object) -> None:
+        tries.append(1)
+        raise OSError(errno.EMFILE, "too many")
+
+    with served(member, told_of(member)), socket.socket(socket.AF_UNIX) as line:
+        with monkeypatch.context() as patch:
+            patch.setattr(socketserver.UnixStreamServer, "get_request", none_left)
+            line.connect(str(path_of(member)))
+            time.sleep(1.0)
+        assert 1 <= len(tries) <= 10
+        wait_until_it_answers(member)
+
+
+def test_another_members_node_in_the_same_folder_is_not_taken_for_ones_own(member: Member) -> None:
+    """Nor what it wrote: two members of one agreement would else show each other's tasks."""
+    told = told_of(member)
+    told["states"]["member"] = "west"
+    (member.state_folder / STATES).write_text(json.dumps(told["states"]))
+    assert (states_of(member), present_members(member), agreement_of_running_node(member)) == ({}, None, None)
+    with served(member, told):
+        assert live_states(member) == LiveStates(refusal=OTHER_MEMBER)
+        for ask in (ask_node, ask_running_node):
+            with pytest.raises(ConsortiumError, match="is another member's"):
+                ask(member, "risk")
+        assert not (member.state_folder / REQUESTS).exists()
+        told["states"]["member"] = member.name
+        assert live_states(member).document is not None
+
+
 def test_connections_beyond_the_most_are_closed_and_half_requests_end_soon(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -465,6 +559,7 @@ def test_status_says_what_the_node_told_or_why_it_was_not_asked(member: Member) 
     words = ("status", "--member", member.folder / "member.toml")
     values = invoked(*words, "--json").values
     assert (values["told_over_socket"], values["socket_refused"]) == (False, None)
+    assert values["turned_seconds_ago"] is None
     assert "socket" not in invoked(*words).stdout
     with served(member, told_of(member)):
         values = invoked(*words, "--json").values
@@ -473,7 +568,30 @@ def test_status_says_what_the_node_told_or_why_it_was_not_asked(member: Member) 
             ["east", "west"],
             3,
         )
-        assert "Told by the running node itself, over its local socket." in invoked(*words).stdout
+        assert values["turned_seconds_ago"] == 0.2
+        said_so = "Told by the running node itself, over its local socket. Its loop last came round 0.2 seconds ago."
+        assert said_so in invoked(*words).stdout
     path_of(member).write_text("")
     assert NO_SOCKET in " ".join(invoked(*words).stdout.split())
     assert invoked(*words, "--json").values["socket_refused"] == NO_SOCKET
+
+
+def test_a_node_that_is_seen_by_its_socket_alone_can_be_told_to_end_a_task(member: Member) -> None:
+    """As from another container, or where the disk is full and `node.json` is an old one."""
+    words = ("run", "risk", "--cancel", "--member", member.folder / "member.toml")
+    assert "No node of this member is running" in invoked(*words).stderr
+    with served(member, told_of(member)):
+        assert invoked(*words).exit_code == 0
+    assert (member.state_folder / REQUESTS / "risk.cancel").exists()
+
+
+def test_a_command_that_waits_is_told_over_the_socket_how_a_task_ended(member: Member) -> None:
+    """As where the disk is full, and what the node last wrote is an old state."""
+    task = {"state": "failed", "round": None, "error": "TaskStopped: The disk is full. Make room.", "files": []}
+    old = told_of(member)["states"]
+    (member.state_folder / STATES).write_text(json.dumps(old))
+    words = ("run", "risk", "--member", member.folder / "member.toml", "--wait-seconds", "20")
+    with held_alone(member.state_folder / "node.lock"), served(member, told_of(member, tasks={"risk": task})):
+        outcome = invoked(*words)
+    assert outcome.exit_code == TaskStopped.exit_code
+    assert "The disk is full. Make room." in outcome.stderr

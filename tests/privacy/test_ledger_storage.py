@@ -456,6 +456,25 @@ class TestErrors:
         with pytest.raises(LedgerError, match=r"cannot be used \(OperationalError\)"), store.reading():
             raise OperationalError("secret", {}, None)  # type: ignore[arg-type]
 
+    def test_a_file_that_is_made_while_it_is_opened_is_opened(
+        self, store: Storage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As the first start of a node does while somebody asks for its status: that is no fault of the disk."""
+        tries = []
+        connect = sqlite3.connect
+
+        def not_there_at_first(*arguments: Any, **options: Any) -> sqlite3.Connection:
+            tries.append(1)
+            if len(tries) == 1:
+                raise sqlite3.OperationalError("unable to open database file")
+            return connect(*arguments, **options)
+
+        monkeypatch.setattr(sqlite3, "connect", not_there_at_first)
+        with store.reading() as connection:
+            head = tables.head(connection)
+        assert head is not None
+        assert (head.ledger, len(tries)) == (LEDGER, 2)
+
     @pytest.mark.parametrize("text", ["no such table: chain", 'relation "chain" does not exist'])
     def test_a_database_without_a_ledger(self, store: Storage, text: str) -> None:
         with pytest.raises(LedgerMissing) as caught, store.transaction():

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from sudare.consortium import Approvals, CensusTask, DictionaryTask, Member, ModelsTask
-from sudare.consortium.local_socket import NO_ANSWER, NO_SOCKET, SOCKET, LocalSocket
+from sudare.consortium.local_socket import NO_ANSWER, NO_SOCKET, OTHER_MEMBER, SOCKET, LocalSocket
 from sudare.consortium.node_control_files import STATES, present_members
 from sudare.errors import LedgerRolledBack
 from sudare.web.consortium_pages import revealed
@@ -148,6 +148,19 @@ def test_what_the_node_tells_over_its_socket_counts_and_else_its_files_do(
             japanese.headers["Accept-Language"] = "ja"
             text = shown(japanese)
             assert "ノードの処理が最後に一巡したのは 0.4 秒前です。" in text
+            hostile = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
+            live["states"] = {**told, "tasks": {"risk": {**task, "state": hostile, "error": hostile}}}
+            content = page.client().get("/consortium").text
+            assert content.count("&lt;img src=x") == 2
+            assert not {"\u202e", "\x1b"} & set(content)
+            live["states"] = {**told, "agreement": "0" * 64}
+            text = shown(page.client("viewer"))
+            assert "The node that runs here works under 000000000000, not under what stands in" in text
+            assert "is under way" not in text
+            live["states"] = {**told, "member": "north"}
+            assert OTHER_MEMBER in shown(page.client())
+            live["states"] = told
+            assert "works under" not in shown(page.client())
             live["turned_seconds_ago"] = "<b>"
             assert NO_ANSWER in shown(page.client())
         path.symlink_to(folder)

@@ -135,6 +135,7 @@ def _status_values(own: Member) -> dict[str, Any]:
         "absent": None if present is None else [name for name in agreement.member_names if name not in present],
         "relay_reached": reaches_relay(own, live),
         "told_over_socket": live is not None,
+        "turned_seconds_ago": None if live is None else told.turned_seconds_ago,
         "socket_refused": told.refusal or None,
         "tasks": tasks,
         "budget": budget_left(own),
@@ -236,12 +237,12 @@ def _node_lines(values: dict[str, Any]) -> list[str]:
         begun_lines = [f"Begun and not ended: {', '.join(begun)}. It goes on when the node is started again."]
         return ["No node of this member is running here: sudare node", *(begun_lines if begun else [])]
     if values["present"] is None:
-        under = str(values["node_agreement"])[:12]
+        under = escaped_for_terminal(str(values["node_agreement"])[:12])
         return [
             f"The node that runs here works under {under}, not under what stands in the agreement's file now; what it does is not shown."
         ]
     absent = f" Not there: {', '.join(values['absent'])}." if values["absent"] else ""
-    lines = [f"Present: {', '.join(values['present'])}.{absent}"]
+    lines = [escaped_for_terminal(f"Present: {', '.join(values['present'])}.{absent}")]
     if not values["relay_reached"]:
         lines.append(
             "The relay is not reached: it is down, or line, proxy or certificate are not right. The node tries on."
@@ -252,7 +253,10 @@ def _node_lines(values: dict[str, Any]) -> list[str]:
 def _socket_lines(values: dict[str, Any]) -> list[str]:
     """Whether the node itself was asked; nothing where it offers no socket."""
     if values["told_over_socket"]:
-        return ["Told by the running node itself, over its local socket."]
+        seconds = values["turned_seconds_ago"]
+        return [
+            f"Told by the running node itself, over its local socket. Its loop last came round {seconds:g} seconds ago."
+        ]
     return [values["socket_refused"]] if values["socket_refused"] else []
 
 

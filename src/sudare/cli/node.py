@@ -205,11 +205,12 @@ def run(
 
 def _cancel(own: Member, task: str, as_json: bool) -> None:
     """Leave the request for the node that runs here. Raise ConsortiumError where none does."""
-    from sudare.consortium.local_socket import ask_node
+    from sudare.consortium.local_socket import ask_node, live_states
     from sudare.consortium.node_control_files import present_members
     from sudare.errors import ConsortiumError
 
-    if present_members(own) is None:
+    # A node in another container is seen by its socket alone.
+    if present_members(own, live_states(own).document) is None:
         raise ConsortiumError("No node of this member is running, so nothing is under way.", "See `sudare status`.")
     ask_node(own, task, cancel=True)
     answer({"task": task, "state": "cancelled"}, as_json, f"{task}: the node was told to end it; see sudare status.")
@@ -271,14 +272,15 @@ def _values(running: Node, task: str) -> dict[str, Any]:
 
 def _asked(own: Member, name: str, seconds: float, withdraw: bool, stop: StopSignals) -> dict[str, Any]:
     """Let the node that runs in this folder do it, and wait. Raise KeyboardInterrupt where this process is told to stop."""
-    from sudare.consortium.local_socket import ask_node
+    from sudare.consortium.local_socket import ask_node, live_states
     from sudare.consortium.node_control_files import states_of
 
     ask_node(own, name, withdraw=withdraw)
     time.sleep(1.0)
     end, is_told = time.monotonic() + seconds, False
     while time.monotonic() < end:
-        found: dict[str, Any] = states_of(own).get(name, {"state": "asked for"})
+        # On a disk that is full the files are old ones, and the node tells by its socket alone why a task has ended.
+        found: dict[str, Any] = states_of(own, live=live_states(own).document).get(name, {"state": "asked for"})
         if found["state"] == "waits for the steward" and not is_told:
             is_told = True
             _say(f"task '{name}' needs the steward's approval: sudare approve {name}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import shlex
 import socket
 import socketserver
@@ -18,17 +19,26 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from sudare.consortium.agreement.member_settings import Member
-from sudare.consortium.node_control_files import ask_running_node, is_states_document
+from sudare.consortium.node_control_files import (
+    ask_running_node,
+    check_is_own_node,
+    is_of_another_member,
+    is_states_document,
+)
 from sudare.errors import ConsortiumError, IdentityError, InvalidParameter, SudareError
-from sudare.files import PRIVATE_MODE, is_open_to_others, opened_folder
+from sudare.files import PRIVATE_MODE, check_unshared, is_open_to_others, opened_folder
 from sudare.parsing import LARGEST_BYTES, NotParsed, parsed_json
 
 SOCKET: Final = "node.sock"
 MOST_CONNECTIONS: Final = 8
 MOST_REQUEST_BYTES: Final = 4096
+# Who asks when so many are heard waits for one of them to end, which takes milliseconds, or a little at most where they say nothing.
+MOST_WAITING: Final = 128
+WAIT_SECONDS: Final = 0.2
 SERVER_SECONDS: Final = 2.0
 CLIENT_SECONDS: Final = 1.0
 _ROOT: Final = 0
@@ -39,6 +49,7 @@ NO_SOCKET: Final = "Another thing stands in the place of the node's local socket
 OTHER_USER: Final = (
     "The node's local socket is another user's and is not used: shown is what the node last wrote into its files."
 )
+OTHER_MEMBER: Final = "Another member's node answers at the local socket, and what it tells is not shown: each member needs a state folder of its own."
 NO_ANSWER: Final = "The node's local socket does not answer: shown is what the node last wrote into its files."
 Facts = Callable[[], Mapping[str, Any] | None]
 
@@ -72,11 +83,14 @@ def live_states(member: Member) -> LiveStates:
     seconds = told.get("turned_seconds_ago")
     if not is_states_document(told.get("states")) or type(seconds) is not float or seconds < 0.0:
         return LiveStates(refusal=NO_ANSWER)
+    if is_of_another_member(told["states"], member):
+        return LiveStates(refusal=OTHER_MEMBER)
     return LiveStates(told["states"], seconds)
 
 
 def ask_node(member: Member, task: str, *, withdraw: bool = False, cancel: bool = False) -> None:
     """Ask the running node to run, withdraw or cancel a task: over its socket where that takes it, else by a file, as `ask_running_node` does."""
+    check_is_own_node(member)
     if not withdraw:
         with contextlib.suppress(OSError, _Refused):
             if _asked(member, {"ask": "cancel" if cancel else "run", "task": task}).get("taken") is True:
@@ -131,18 +145,14 @@ class LocalSocket:
     """The node's end: bound at once, so that what is in its way is told of before anything starts, and answering from `serve` on."""
 
     def __init__(self, member: Member) -> None:
-        """Raise IdentityError where others may look into the state folder, ConsortiumError where something is in the socket's place, InvalidParameter where the system has none."""
+        """Raise IdentityError where the state folder is another user's or open to others, ConsortiumError where something is in the socket's place, InvalidParameter where the system has none."""
         check_is_offered()
-        folder = member.state_folder
-        if is_open_to_others(folder):
-            raise IdentityError(
-                "The state folder is open to others, and the node's local socket would lie in it.",
-                f"Run: chmod 700 {shlex.quote(str(folder))}",
-            )
         self._member = member
         self._thread: threading.Thread | None = None
         with contextlib.ExitStack() as opened:
             self._folder = opened.enter_context(opened_folder(member.state_folder))
+            # What was opened is looked at: from then on nobody else can put a link where the socket is made.
+            _check_private(self._folder, member.state_folder)
             _remove_stale(self._folder)
             self._server = opened.enter_context(_Server(_short_path(self._folder)))
             try:
@@ -183,7 +193,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     """A thread for each connection of this user or root, and for so many at once; others are closed unheard."""
 
     daemon_threads = True
-    request_queue_size = MOST_CONNECTIONS
+    request_queue_size = MOST_WAITING
     member: Member
     states: Facts
 
@@ -192,6 +202,14 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self.taking = threading.Lock()
 
+    def get_request(self) -> Any:
+        try:
+            return super().get_request()
+        except OSError:
+            # A process without a free number for one more file would ask for it again at once, and compute nothing else.
+            time.sleep(WAIT_SECONDS)
+            raise
+
     def verify_request(self, request: Any, client_address: Any) -> bool:
         try:
             return _is_trusted(peer_user(request))
@@ -199,7 +217,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
             return False
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._free.acquire(blocking=False):
+        if not self._free.acquire(timeout=WAIT_SECONDS):
             self.shutdown_request(request)
             return
         try:
@@ -255,6 +273,16 @@ class _Exchange(socketserver.BaseRequestHandler):
         return True
 
 
+def _check_private(opened: int, folder: Path) -> None:
+    """Raise IdentityError unless the opened state folder is this user's or root's, and closed to others."""
+    if is_open_to_others(opened):
+        raise IdentityError(
+            "The state folder is open to others, and the node's local socket would lie in it.",
+            f"Run: chmod 700 {shlex.quote(str(folder))}",
+        )
+    check_unshared(folder, "The state folder", opened)
+
+
 def _remove_stale(folder: int) -> None:
     """Remove the socket of a node that was killed. Raise ConsortiumError where another process answers there, or it is no socket of this user or root."""
     try:
@@ -293,14 +321,11 @@ def peer_user(line: socket.socket) -> int:
 
 
 def _has_gone(line: socket.socket) -> bool:
-    """Whether the other end has closed the connection, as far as the system knows."""
-    line.settimeout(0.0)
-    try:
-        return line.recv(1, socket.MSG_PEEK) == b""
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
+    """Whether the other end has closed the connection, as far as the system knows; not where it has said all and still listens."""
+    watch = select.poll()
+    # The end of a line and errors are told without being asked for.
+    watch.register(line, 0)
+    return bool(watch.poll(0))
 
 
 def _is_trusted(user: int) -> bool:
@@ -330,5 +355,5 @@ def _short_path(folder: int) -> str:
 def _not_opened(error: OSError) -> ConsortiumError:
     return ConsortiumError(
         f"The node's local socket cannot be opened in the state folder ({error.strerror}).",
-        "Leave `--socket` out, or keep the state folder on a disk of this machine that takes sockets.",
+        "Leave `--socket` out, or keep the state folder on a disk of this machine that takes sockets and has room.",
     )

@@ -754,6 +754,7 @@ class Node:
             for name, each in self.task_runs.items()
         }
         return {
+            "member": self.member.name,
             "agreement": self.agreement.digest,
             "process": os.getpid(),
             "present": sorted(self.peers.present & set(self.agreement.member_names)),

@@ -21,6 +21,7 @@ Told = Mapping[str, Any]
 def ask_running_node(member: Member, task: str, *, withdraw: bool = False, cancel: bool = False) -> None:
     """Leave a request for the node that is running in the same folder: to run a task, to withdraw its release, or to cancel it."""
     member.agreement().task(task)
+    check_is_own_node(member)
     folder = member.state_folder / REQUESTS
     make_private_folder(folder)
     wish = CANCEL if cancel else WITHDRAW if withdraw else RUN
@@ -48,7 +49,7 @@ def states_of(member: Member, digest: str | None = None, live: Told | None = Non
 
 def cancelled_under_another_version(member: Member, digest: str) -> dict[str, Any]:
     """What the member's node last wrote about tasks that were cancelled, where that was under another version of the agreement than the one of this digest."""
-    found = _read(member) or {}
+    found = _written_by_own_node(member)
     tasks = {} if found.get("agreement") == digest else found.get("tasks", {})
     return {name: each for name, each in tasks.items() if (each["state"], each.get("ended_by")) == ("failed", "cancel")}
 
@@ -67,7 +68,7 @@ def reaches_relay(member: Member, live: Told | None = None) -> bool | None:
 
 def agreement_of_running_node(member: Member, live: Told | None = None) -> str | None:
     """The digest of the agreement under which the member's node runs, whatever the member's file is now; None where no node is running."""
-    told = _read(member) or {} if live is None else live
+    told = _written_by_own_node(member) if live is None else live
     return str(told["agreement"]) if _is_running(told, live) else None
 
 
@@ -82,10 +83,30 @@ def is_states_document(found: object) -> bool:
     return _has_form(found, _DOCUMENT, _LATER_IN_DOCUMENT)
 
 
+def is_of_another_member(found: Told, member: Member) -> bool:
+    """Whether it says that another member's node has told it, as where two members have one state folder. Earlier versions do not say whose it is."""
+    return bool(found.get("member", member.name) != member.name)
+
+
+def check_is_own_node(member: Member) -> None:
+    """Raise ConsortiumError where another member's node runs, or ran last, with the state folder: it would take what is asked for as its own."""
+    found = _read(member)
+    if found is not None and is_of_another_member(found, member):
+        raise ConsortiumError(
+            "The node of this state folder is another member's, so nothing is asked of it.",
+            "Give each member a state folder of its own: `state` in its member file.",
+        )
+
+
 def _told_by_node(member: Member, digest: str | None = None, live: Told | None = None) -> Told:
-    found = _read(member) if live is None else live
+    found = _written_by_own_node(member) if live is None else live
     wanted = member.agreement().digest if digest is None else digest
-    return found if found is not None and found.get("agreement") == wanted else {}
+    return found if found.get("agreement") == wanted else {}
+
+
+def _written_by_own_node(member: Member) -> Told:
+    found = _read(member)
+    return {} if found is None or is_of_another_member(found, member) else found
 
 
 def _read(member: Member) -> dict[str, Any] | None:
@@ -141,7 +162,10 @@ _DOCUMENT: Final[Mapping[str, _Check]] = {
     "present": _is_list_of_texts,
     "tasks": _are_tasks,
 }
-_LATER_IN_DOCUMENT: Final[Mapping[str, _Check]] = {"relay_reached": lambda value: isinstance(value, bool)}
+_LATER_IN_DOCUMENT: Final[Mapping[str, _Check]] = {
+    "member": _is_text,
+    "relay_reached": lambda value: isinstance(value, bool),
+}
 
 
 def _is_running(told: Told, live: Told | None) -> bool:

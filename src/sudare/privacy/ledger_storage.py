@@ -124,13 +124,29 @@ class Storage:
     def _connect_to_file(self) -> sqlite3.Connection:
         # mode=rw: a handle whose ledger is gone must not create an empty one, which would be a fresh budget.
         # sqlite3 would begin transactions by itself, and too late; `_begin_in_file` does it.
-        return sqlite3.connect(
-            f"file:{quote(str(self.path))}?mode=rw",
-            uri=True,
-            timeout=self.timeout_seconds,
-            isolation_level=None,
-            factory=_FileConnection,
-        )
+        def connected() -> sqlite3.Connection:
+            return sqlite3.connect(
+                f"file:{quote(str(self.path))}?mode=rw",
+                uri=True,
+                timeout=self.timeout_seconds,
+                isolation_level=None,
+                factory=_FileConnection,
+            )
+
+        try:
+            return connected()
+        except sqlite3.OperationalError:
+            # Looked at once: another process may have made it since, and that is no fault of the disk.
+            missing = self._missing()
+            if missing is not None:
+                raise missing from None
+        return connected()
+
+    def _missing(self) -> LedgerMissing | None:
+        """What says that the ledger is a file and that there is none; None where there is one, or a server has it."""
+        if self.path is None or self.path.exists():
+            return None
+        return LedgerMissing(f"There is no ledger at '{self.path.name}'.", LedgerMissing.help)
 
     def _begin_in_file(self, connection: sql.Connection) -> None:
         raw: Any = connection.connection.driver_connection
@@ -197,8 +213,9 @@ class Storage:
             return LedgerBusy(
                 f"The ledger was locked by another process for {self.timeout_seconds:g} s.", LedgerBusy.help
             )
-        if self.path is not None and not self.path.exists():
-            return LedgerMissing(f"There is no ledger at '{self.path.name}'.", LedgerMissing.help)
+        missing = self._missing()
+        if missing is not None:
+            return missing
         text = str(error)
         if "no such table: chain" in text or 'relation "chain" does not exist' in text:
             return LedgerMissing("The database holds no ledger.", LedgerMissing.help)

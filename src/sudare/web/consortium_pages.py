@@ -86,13 +86,15 @@ def consortium(visit: Visit) -> Response:
     tasks = task_views(own, agreement, told.document)
     kit = own.transport.kit
     days = kit_days_left(kit, "client")
+    running_under = agreement_of_running_node(own, told.document)
     response = visit.render(
         "consortium.html",
         own=own.name,
         agreement=agreement,
         is_in_force=status.is_in_force,
         members=member_views(own, agreement, status, told.document),
-        is_node_running=agreement_of_running_node(own, told.document) is not None,
+        is_node_running=running_under is not None,
+        works_under="" if running_under in (None, agreement.digest) else running_under,
         told=told,
         sums=sums_lines(agreement, agreement.tasks),
         schedules=[*schedule_lines(agreement), *budget_lines(agreement)],
