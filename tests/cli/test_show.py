@@ -223,7 +223,7 @@ def test_rows_of_persons_that_were_left_out_are_told(house: Path, sudare: Sudare
         assert made.exit_code == 0, made.stderr
     for command in ("show", "inspect"):
         assert "at most 2 rows a person" in sudare(command, "two.sudare").stdout
-        assert "chosen privately, with ε = 0.07" in sudare(command, "auto.sudare").stdout
+        assert "chosen privately; noise has ε = 0.07 less" in sudare(command, "auto.sudare").stdout
     assert "exact number of the kept records" in sudare("show", "two.sudare").stdout
     assert "at most 2 rows" in sudare("show", "two.sudare", "--json").values["computed from"]
 

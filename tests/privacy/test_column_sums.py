@@ -101,6 +101,14 @@ def test_the_noise_of_means_is_the_quietest(epsilon, delta):
         assert chosen.variance == pytest.approx(min(mechanism.variance for mechanism in known), rel=1e-6)
 
 
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-3, 0.5])
+def test_more_epsilon_never_makes_the_noise_of_means_gaussian(delta):
+    """A fit whose person's bound is chosen is asked which noise it has at a little less ε than it gets (proofs/persons.md)."""
+    for columns in (1, 10, 50, 100):
+        chosen = [mean_noise(columns, epsilon, delta) for epsilon in np.geomspace(1e-4, 60, 60).tolist()]
+        assert chosen == sorted(chosen)
+
+
 # Grids
 
 

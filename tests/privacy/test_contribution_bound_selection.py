@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sudare.errors import BudgetExceeded, InvalidParameter, MissingValue, SourceMismatch
+from sudare.errors import BudgetExceeded, InvalidParameter, MissingValue, SourceMismatch, SudareError
 from sudare.frames import PersonJoin
 from sudare.frames.person_buckets import RowLimits
 from sudare.gibbs import GibbsLogisticRegression
@@ -108,6 +108,20 @@ def test_a_price_is_what_a_fit_pays_and_nothing_is_charged_for_bad_rows(tmp_path
     with pytest.raises(BudgetExceeded):
         model.fit(visits())
     assert account.spent().epsilon == 1.0
+
+
+@pytest.mark.parametrize("wrong", ["targets", "column"])
+def test_what_rows_are_chosen_by_is_read_before_the_charge(wrong, tmp_path):
+    """Nobody has more rows than the largest number, so that only a bound that was drawn cuts somebody; the column is declared, and not one of the table's."""
+    account = Ledger(tmp_path / "ledger.db").account("visits", epsilon=1.5, unit="person")
+    schema = Schema({**COLUMNS, "day": Number(0, 9)}, Person("who", "auto", largest=200))
+    table = visits().assign(day=pd.Timestamp("2026-01-01") if wrong == "column" else 1.0)
+    model = GroupedTable(1.0, schema=schema, by=["sex"], account=account)
+    targets = np.zeros(3) if wrong == "targets" else None
+    for refused in (model.price, model.fit):
+        with pytest.raises(SudareError):
+            refused(table, targets)
+    assert account.spent().epsilon == 0
 
 
 def test_quantiles_pay_for_the_choice_as_well(tmp_path):

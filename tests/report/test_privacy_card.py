@@ -162,7 +162,7 @@ def test_a_card_says_what_it_is_given_to_say() -> None:
         ({"person": {"column": "id", "most_rows": "auto", "largest": 9}}, "at most 9 rows a person"),
         (
             {"person": {"column": "id", "most_rows": 3, "largest": 9, "spent": 0.06}},
-            "chosen privately, with ε = 0.06 of",
+            "chosen privately; noise has ε = 0.06 less",
         ),
         ({"person": None, "slice": {"month": "1", "site": "n"}}, "the rows with “month” = “1” and “site” = “n”"),
         (

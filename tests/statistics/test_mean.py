@@ -11,7 +11,7 @@ import pytest
 from sudare.errors import ReleaseMalformed
 from sudare.privacy import Guarantee, Ledger
 from sudare.privacy.accounting import exact
-from sudare.privacy.column_sums import l2_sensitivity, mean_mechanism, public_grid
+from sudare.privacy.column_sums import l2_sensitivity, mean_mechanism, mean_noise, public_grid
 from sudare.privacy.fit_plan import Plan
 from sudare.privacy.mechanisms import Gaussian, InfinityNorm
 from sudare.schema import Number, Person, Schema
@@ -49,6 +49,18 @@ def test_an_account_that_composes_by_mu_gets_gaussian_noise(tmp_path):
     found = [PrivateMean(0.2, 1e-7, bounds=(0, 1), account=account).fit(np.eye(2)) for account in (by_mu, plainly)]
     assert [model.noise_ for model in found] == ["gaussian", "infinity-norm"]
     assert PrivateMean(0.2, bounds=(0, 1), account=by_mu).fit(np.eye(2)).noise_ == "infinity-norm"
+
+
+def test_the_noise_that_is_told_is_that_for_the_epsilon_of_the_values():
+    """Fifty columns get Gaussian noise at ε = .93, and infinity-norm noise at 1: the ε that the choice of a bound took is not theirs."""
+    columns = declared(50).columns
+    table = {"p": np.repeat(np.arange(20), 2), **dict.fromkeys(columns, np.full(40, 0.5))}
+    model = PrivateMean(1.0, 1e-6, schema=Schema(columns, Person("p", "auto", largest=4)), random_state=0).fit(table)
+    assert model.declared_.person.spent == 0.07
+    noise = mean_noise(50, 0.93, 1e-6)
+    assert noise != mean_noise(50, 1.0, 1e-6)
+    assert model.noise_ == noise
+    assert model.noise_scale_ == model.plan(model.n_rows_, model.declared_).mechanism.noise_scale / model.n_rows_
 
 
 @pytest.mark.parametrize(

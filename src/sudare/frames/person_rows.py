@@ -114,6 +114,11 @@ class PersonRows:
             counts.append(_tags(as_table(source, [name], names_arrays=False), name, keys))
         return cls(source, schema, schema.person, keys, y, counts, tuple(beside))
 
+    def look_through(self) -> None:
+        """Read what rows are chosen by, where any bound could cut one. Raise what is wrong with it now, and not when a bound was drawn."""
+        if self.counts.most() > 1:
+            _ = self._choice
+
     def at_most(self, most_rows: int) -> Kept:
         """The rows with at most so many of each person."""
         return self.within(RowLimits.equal(most_rows))

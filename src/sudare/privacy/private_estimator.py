@@ -358,6 +358,8 @@ class PrivateEstimator(BaseEstimator):
         spent = bound_epsilon(checked_epsilon(self.epsilon))
         largest = self._with_bound(person, person.bound, spent)
         rows = PersonRows.of(X, cast(Schema, largest.schema), self._row_secret(), y, self._columns_beside())
+        # Before the charge, also where nobody has more rows than the largest number.
+        rows.look_through()
         kept = rows.at_most(person.bound)
         plan = largest._plan_for(kept.source, kept.y)
         epsilon, delta = checked_epsilon(self.epsilon), checked_delta(self.delta)

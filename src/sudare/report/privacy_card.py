@@ -165,11 +165,11 @@ def computed_from(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _kept_rows_text(person: Mapping[str, Any]) -> str:
-    """How many rows of a person are kept, and what choosing that number took of ε."""
+    """How many rows of a person are kept, and what choosing that number took of the ε of the noise; of some persons the choice may tell more than that, and the noise then less."""
     most = person["most_rows"] if person["most_rows"] != "auto" else person["largest"]
     text = f"at most {whole(most)} {'row' if most == 1 else 'rows'} a person; further rows of a person were left out"
     spent = person.get("spent", 0)
-    return f"{text}. That number was chosen privately, with ε = {rounded_up(spent)} of the whole" if spent else text
+    return f"{text}. That number was chosen privately; noise has ε = {rounded_up(spent)} less for it" if spent else text
 
 
 def sureness(epsilon: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import partial, reduce
 from typing import Any, ClassVar, Final, Self
 
@@ -109,19 +109,18 @@ class PrivateMean(PrivateEstimator):
     def plan(self, rows: int, declared: Schema) -> Plan[Mechanism]:
         """One row moves every column's scaled sum by at most one."""
         columns, unit, step = len(declared.features), rows_per_unit(declared), fixed_point_step(rows)
-        guarantee = self._guarantee(declared)
-        epsilon = self._values_epsilon(declared)
-        noise = self._noise_for(columns, replace(guarantee, epsilon=epsilon))
+        guarantee, epsilon = self._guarantee(declared), self._values_epsilon(declared)
+        noise = self._noise_for(declared, guarantee)
         return Plan(mean_mechanism(noise, columns, unit, epsilon, guarantee.delta, step), guarantee)
 
-    def _noise_for(self, columns: int, guarantee: Guarantee) -> MeanNoise:
-        """The noise of a fitted model, else the quietest. Where charges compose by μ, pure noise would cost many times as much."""
+    def _noise_for(self, declared: Schema, guarantee: Guarantee) -> MeanNoise:
+        """The noise of a fitted model, else the quietest for the ε that values get. Where charges compose by μ, pure noise would cost many times as much."""
         if hasattr(self, "noise_"):
             return self.noise_
         composes_by_mu = self.account is not None and self.account.terms.budget.composition == "gaussian"
         if guarantee.delta > 0 and composes_by_mu:
             return "gaussian"
-        return mean_noise(columns, guarantee.epsilon, guarantee.delta)
+        return mean_noise(len(declared.features), self._values_epsilon(declared), guarantee.delta)
 
     def _plan_for(self, X: Any, y: Any) -> Plan[Mechanism]:
         return self.plan(self._summed(self._open(X, reset=True))[0], self.declared_)
@@ -129,13 +128,12 @@ class PrivateMean(PrivateEstimator):
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute the noisy means into `mean_`; returns itself. Raise BudgetExceeded where the account has not enough left."""
         rows, exact = self._summed(self._open(X, reset=True))
-        columns = len(exact)
         plan = self.plan(rows, self.declared_)
         passage = self._enter(plan)
         sums = plan.mechanism.apply(exact, passage.noise)
         low, high = natural_bounds(self.declared_)
         self.n_rows_ = rows
-        self.noise_ = self._noise_for(columns, plan.guarantee)
+        self.noise_ = self._noise_for(self.declared_, plan.guarantee)
         self.noise_scale_ = plan.mechanism.noise_scale / rows
         self.grid_ = public_grid(self.noise_scale_, high - low)
         self.mean_ = on_grid_within(low + (high - low) * np.clip(sums / rows, 0.0, 1.0), low, high, self.grid_)
