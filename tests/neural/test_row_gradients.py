@@ -30,7 +30,8 @@ def pooled(x, *window):
 
 def pooled_whole_numbers(trained, x):
     """Which of the products is largest, as a whole number."""
-    largest = lax.reduce_window(jnp.round(4 * x).astype(jnp.int32), -100, lax.max, (4,), (4,), "VALID")
+    whole = jnp.round(4 * jnp.outer(x, x)).astype(jnp.int32)
+    largest = lax.reduce_window(whole, -100, lax.max, (4, 1), (4, 1), "VALID")
     return largest.astype(jnp.float32) @ trained[0]
 
 
@@ -94,10 +95,21 @@ FUNCTIONS = {
     "pooled, with a rest": (
         [normal(3, 3, 1, 2)], lambda w, x: pooled(convolved(x.reshape(1, 4, 4, 1), w[0]), 1, 3, 2, 2), {0}
     ),
-    "pooled, equal values": (
+    "pooled, many channels": (
+        [normal(3, 3, 1, 17)], lambda w, x: pooled(convolved(x.reshape(1, 4, 4, 1), w[0]), 1, 3, 2, 1), {0}
+    ),
+    "pooled, smaller than a window": (
+        [normal(2, 2, 1, 16), normal(16)],
+        lambda w, x: jnp.sum(pooled(convolved(x.reshape(1, 4, 4, 1), w[0]), 1, 5, 2, 1)) + x @ w[1],
+        {0, 1},
+    ),
+    "equal values, few channels": (
         [normal(1, 1, 1, 2)], lambda w, x: pooled(convolved(jnp.sign(x).reshape(1, 4, 4, 1), w[0]), 1, 2, 2, 1), {0}
     ),
-    "pooled whole numbers": ([normal(4, 3)], pooled_whole_numbers, {0}),
+    "equal values, many channels": (
+        [normal(1, 1, 1, 16)], lambda w, x: pooled(convolved(jnp.sign(x).reshape(1, 4, 4, 1), w[0]), 1, 2, 2, 1), {0}
+    ),
+    "pooled whole numbers": ([normal(16, 2)], pooled_whole_numbers, set()),
     "compiled": ([normal(16, 3)], lambda w, x: jax.jit(lambda m, v: jax.nn.relu(v @ m))(w[0], x), {0}),
     "loop": ([normal(16, 16)], lambda w, x: lax.fori_loop(0, 2, lambda _, v: jnp.tanh(v @ w[0]), x), set()),
 }  # fmt: skip
@@ -150,7 +162,7 @@ def test_a_row_sees_no_other_row_though_the_function_would_mix_them():
 
 
 @pytest.mark.parametrize("rows", [1, 8, 21])
-@pytest.mark.parametrize("name", ["layers", "many channels", "pooled, with a rest"])
+@pytest.mark.parametrize("name", ["layers", "many channels", "pooled, many channels"])
 def test_rows_that_are_treated_in_turns_add_what_they_add_at_once(monkeypatch, name, rows):
     arrays, function, _ = FUNCTIONS[name]
     given, targets = normal(rows, 16, seed=1), normal(rows, 1, seed=2)
@@ -160,7 +172,7 @@ def test_rows_that_are_treated_in_turns_add_what_they_add_at_once(monkeypatch, n
     gradients = traced(function, arrays)
     # So that turns are of several rows, whatever the arrays' sizes are.
     monkeypatch.setattr(RowGradients, "numbers_a_row", sum(map(np.size, arrays)))
-    assert gradients.rows_at_once(rows) == min(rows, 2)
+    assert gradients.rows_at_once(rows) == (rows if name == "layers" else min(rows, 2))
     in_turns = gradients.compiled()(arrays, [], given, targets)
     for one, other in zip(jax.tree.leaves(at_once), jax.tree.leaves(in_turns), strict=True):
         assert one.shape == other.shape
@@ -168,20 +180,20 @@ def test_rows_that_are_treated_in_turns_add_what_they_add_at_once(monkeypatch, n
 
 
 def test_turns_are_alike_and_hold_as_many_numbers_as_the_arrays():
-    arrays, function, _ = FUNCTIONS["layers"]
+    arrays, function, _ = FUNCTIONS["convolution"]
     gradients = traced(function, arrays)
     fit = row_gradients._NUMBERS_IN_CACHES // gradients.numbers_a_row
-    assert gradients.rows_at_once(fit) == fit
-    assert gradients.rows_at_once(fit + 1) == -(-(fit + 1) // 2)
-    assert gradients.rows_at_once(0) == 0
-    large = [np.zeros((16, 2**17), np.float32)]
-    wide = traced(lambda w, x: jnp.sum(x[None] @ w[0]), large)
-    assert wide.rows_at_once(2**10) >= 2**21 // wide.numbers_a_row // 2
+    assert [gradients.rows_at_once(rows) for rows in (0, 1, fit, fit + 1)] == [0, 1, fit, -(-(fit + 1) // 2)]
+    large = [*arrays, np.zeros((4, row_gradients._NUMBERS_IN_CACHES), np.float32)]
+    wide = traced(lambda w, x: function(w, x) + jnp.sum(x[:4] @ w[1]), large)
+    assert wide.rows_at_once(64) == 8 > row_gradients._NUMBERS_IN_CACHES // wide.numbers_a_row
+    dense = traced(FUNCTIONS["layers"][1], FUNCTIONS["layers"][0])
+    assert dense.rows_at_once(2**24) == 2**24
 
 
 def test_in_turns_other_rows_change_no_bit_of_what_a_row_adds(monkeypatch):
     monkeypatch.setattr(row_gradients, "_NUMBERS_IN_CACHES", 1)
-    arrays, function, _ = FUNCTIONS["pooled, with a rest"]
+    arrays, function, _ = FUNCTIONS["pooled, many channels"]
     gradients = traced(function, arrays).compiled()
     rows, targets = normal(21, 16, seed=1), normal(21, 1, seed=2)
     for place in (0, 8, 20):

@@ -39,6 +39,8 @@ _CALLS: Final = ("pjit", "jit", "closed_call", "core_call")
 # What could tell one row of another, or something to somebody, though it is mapped over rows.
 _REFUSED: Final = ("custom_vmap_call", "pure_callback", "io_callback", "debug_callback", "debug_print", "outside_call")
 _LARGEST_WINDOW: Final = 16
+# Windows beside so many channels: their slopes are compared channel by channel at once.
+_FEWEST_CHANNELS: Final = 16
 # Kernels of so few inputs are multiplied with patches: convolutions of few channels are slow.
 _FEW_INPUTS: Final = 64
 # Numbers of a forward pass that stay in a processor's caches, about (4 MiB); more are fresh memory at every step, which takes longer than the arithmetic.
@@ -170,8 +172,11 @@ class RowGradients:
         return blocks
 
     def rows_at_once(self, rows: int) -> int:
-        """Of so many rows, those that a processor treats together: all turns alike, what is made in one within the caches, or as much as the arrays that each reads."""
+        """Of so many rows, those that a processor treats together: all, or with convolutions as many as fit into the caches, in turns that are alike."""
+        if "conv_general_dilated" not in _names(self.jaxpr.jaxpr):
+            return rows
         weights = sum(math.prod(aval.shape) for aval in self.jaxpr.in_avals[:-2])
+        # Every turn reads all arrays, so it makes no less than they are.
         fit: int = max(_NUMBERS_IN_CACHES, weights) // max(1, self.numbers_a_row)
         turns = -(-rows // max(_FEWEST_ROWS_AT_ONCE, fit))
         return -(-rows // max(1, turns))
@@ -258,7 +263,7 @@ def _names(jaxpr: Any) -> set[str]:
 
 def _applied(equation: Any, values: list[Any]) -> list[Any]:
     """The results of one primitive."""
-    if equation.primitive.name == "reduce_window_max" and _is_pooling(values[0], equation.params):
+    if equation.primitive.name == "reduce_window_max" and _is_pooling(equation.params, values[0].shape):
         return [_pooled(values[0], tuple(equation.params["window_dimensions"]))]
     parameters, functions = equation.primitive.get_bind_params(equation.params), ()
     if isinstance(parameters, tuple):
@@ -269,11 +274,11 @@ def _applied(equation: Any, values: list[Any]) -> list[Any]:
     return list(results) if equation.primitive.multiple_results else [results]
 
 
-def _is_pooling(values: Any, given: Any) -> bool:
-    """Whether a maximum is of floats, and its windows are small, beside each other and without padding."""
+def _is_pooling(given: Any, shape: Sequence[int]) -> bool:
+    """Whether the windows of a maximum are small and within the shape, beside each other and without padding."""
     window = given["window_dimensions"]
     return (
-        jnp.issubdtype(values.dtype, jnp.floating)
+        all(side <= size for side, size in zip(window, shape, strict=True))
         and tuple(window) == tuple(given["window_strides"])
         and math.prod(window) <= _LARGEST_WINDOW
         and all(ends == (0, 0) for ends in map(tuple, given["padding"]))
@@ -281,30 +286,34 @@ def _is_pooling(values: Any, given: Any) -> bool:
     )
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
 def _pooled(values: Any, window: tuple[int, ...]) -> Any:
-    """The largest of each window. Its gradient is compiled to far faster code than that of a window on a processor."""
-    return _largest_and_place(values, window)[0]
+    """The largest of each window, as a maximum of slices: its gradient is compiled to far faster code than that of a window on a processor."""
+    channels = values.shape[-1] if window[-1] == 1 else 1
+    if channels >= _FEWEST_CHANNELS and jnp.issubdtype(values.dtype, jnp.floating) and jax.default_backend() == "cpu":
+        return _largest(values, window)
+    return functools.reduce(lambda first, second: jnp.where(first >= second, first, second), _slices(values, window))
 
 
-def _largest_and_place(values: Any, window: tuple[int, ...]) -> tuple[Any, Any]:
-    """The largest of each window, and which of the window's places is the first to hold it."""
+def _slices(values: Any, window: Sequence[int]) -> list[Any]:
+    """For every place in a window, what stands there in all windows."""
     ends = _whole_windows(values.shape, window)
-    corners = itertools.product(*map(range, window))
-    slices = [
-        lax.slice(
-            values,
-            corner,
-            [end - side + first + 1 for end, side, first in zip(ends, window, corner, strict=True)],
-            window,
-        )
-        for corner in corners
-    ]
+    return [lax.slice(values, corner, ends, window) for corner in itertools.product(*map(range, window))]
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _largest(values: Any, window: tuple[int, ...]) -> Any:
+    """The same, with a gradient that is faster for many channels: the place of the largest is kept."""
+    return _largest_and_kept(values, window)[0]
+
+
+def _largest_and_kept(values: Any, window: tuple[int, ...]) -> tuple[Any, Any]:
+    """The largest of each window, and for its slope which of the window's places is the first to hold it."""
+    slices = _slices(values, window)
     largest, place = slices[0], jnp.zeros(slices[0].shape, jnp.int32)
     for number, value in enumerate(slices[1:], start=1):
         stays = largest >= value
         largest, place = jnp.where(stays, largest, value), jnp.where(stays, place, number)
-    return largest, place
+    return largest, (place, values.shape)
 
 
 def _whole_windows(shape: Sequence[int], window: Sequence[int]) -> list[int]:
@@ -312,12 +321,7 @@ def _whole_windows(shape: Sequence[int], window: Sequence[int]) -> list[int]:
     return [size // side * side for size, side in zip(shape, window, strict=True)]
 
 
-def _pooled_and_kept(values: Any, window: tuple[int, ...]) -> tuple[Any, Any]:
-    largest, place = _largest_and_place(values, window)
-    return largest, (place, values.shape)
-
-
-def _slope_of_pooled(window: tuple[int, ...], kept: Any, slope: Any) -> tuple[Any]:
+def _slope_of_largest(window: tuple[int, ...], kept: Any, slope: Any) -> tuple[Any]:
     """The slope of each window at its largest value, and zero at all others: a comparison for each value, and nothing is scattered."""
     place, shape = kept
     ends = _whole_windows(shape, window)
@@ -331,7 +335,7 @@ def _slope_of_pooled(window: tuple[int, ...], kept: Any, slope: Any) -> tuple[An
     return (jnp.pad(slopes, [(0, size - end) for size, end in zip(shape, ends, strict=True)]),)
 
 
-_pooled.defvjp(_pooled_and_kept, _slope_of_pooled)
+_largest.defvjp(_largest_and_kept, _slope_of_largest)
 
 
 def _undone(equation: Any, before: Any) -> Layout:
@@ -386,8 +390,8 @@ def _convolution(equation: Any, values: list[Any], result: Any) -> Use | None:
     # The axes (sides of the kernel, channels, outputs): these are their places in the kernel.
     order = [*of_kernel[2:], of_kernel[1], of_kernel[0]]
     inputs = channels * math.prod(sides)
-    # A gradient has the shorter one of inputs and outputs first: its product is faster so.
-    outputs_first = outputs < inputs
+    # Products are faster with the much longer one of inputs and outputs last.
+    outputs_first = 2 * outputs <= inputs
     axes = [of_kernel[0], *order[:-1]] if outputs_first else order
     layout: Layout = (
         ("reshape", tuple(view.value.shape[axis] for axis in axes)),
