@@ -184,9 +184,10 @@ def test_turns_are_alike_and_hold_as_many_numbers_as_the_arrays():
     gradients = traced(function, arrays)
     fit = row_gradients._NUMBERS_IN_CACHES // gradients.numbers_a_row
     assert [gradients.rows_at_once(rows) for rows in (0, 1, fit, fit + 1)] == [0, 1, fit, -(-(fit + 1) // 2)]
-    large = [*arrays, np.zeros((4, row_gradients._NUMBERS_IN_CACHES), np.float32)]
-    wide = traced(lambda w, x: function(w, x) + jnp.sum(x[:4] @ w[1]), large)
-    assert wide.rows_at_once(64) == 8 > row_gradients._NUMBERS_IN_CACHES // wide.numbers_a_row
+    large = [*arrays, jax.ShapeDtypeStruct((16, 2**25), np.float32)]
+    wide = traced(lambda w, x: function(w, x) + jnp.sum(x @ w[1]), large)
+    # Fifteen rows make as many numbers as the arrays have; five turns of them would be more than 64 rows.
+    assert wide.rows_at_once(64) == 13
     dense = traced(FUNCTIONS["layers"][1], FUNCTIONS["layers"][0])
     assert dense.rows_at_once(2**24) == 2**24
 

@@ -43,8 +43,8 @@ _LARGEST_WINDOW: Final = 16
 _FEWEST_CHANNELS: Final = 16
 # Kernels of so few inputs are multiplied with patches: convolutions of few channels are slow.
 _FEW_INPUTS: Final = 64
-# Numbers of a forward pass that stay in a processor's caches, about (4 MiB); more are fresh memory at every step, which takes longer than the arithmetic.
-_NUMBERS_IN_CACHES: Final = 2**20
+# Numbers of a forward pass that stay in a processor's caches, about (8 MiB); more are fresh memory at every step, which takes longer than the arithmetic.
+_NUMBERS_IN_CACHES: Final = 2**21
 _FEWEST_ROWS_AT_ONCE: Final = 8
 _VIEWS: Final = ("reshape", "squeeze", "expand_dims", "transpose", "copy", "copy_p")
 
