@@ -17,15 +17,15 @@ from benchmarks.table import ratio_text, write_page, write_results
 console = Console()
 
 
-def measured(benchmarks: Sequence[Benchmark], rounds: int) -> list[Result]:
-    """Every benchmark, with one lasting process for each side; peers that are not there are named."""
+def measured(benchmarks: Sequence[Benchmark], rounds: int, clock: str = "perf_counter") -> list[Result]:
+    """Every benchmark, with one lasting process for each side, timed by a clock of `time`; peers that are not there are named."""
     results = []
     with ExitStack() as stack:
-        ours = stack.enter_context(Worker(ours_python(), OURS))
+        ours = stack.enter_context(Worker(ours_python(), OURS, clock))
         peers: dict[Peer, Worker | None] = {}
         for benchmark in benchmarks:
             if benchmark.peer not in peers:
-                peers[benchmark.peer] = _started(benchmark.peer, stack)
+                peers[benchmark.peer] = _started(benchmark.peer, stack, clock)
             peer = peers[benchmark.peer]
             result = without_peer(benchmark) if peer is None else _compared(benchmark, ours, peer, rounds)
             console.print(f"{ratio_text(result.ratio):>8}  {result.name}", highlight=False, soft_wrap=True)
@@ -33,13 +33,13 @@ def measured(benchmarks: Sequence[Benchmark], rounds: int) -> list[Result]:
     return results
 
 
-def _started(peer: Peer, stack: ExitStack) -> Worker | None:
+def _started(peer: Peer, stack: ExitStack, clock: str) -> Worker | None:
     try:
         python = ours_python() if peer.environment is None else peer_python(peer.environment)
     except PeerMissing as reason:
         console.print(f"{peer.name} is not there: {reason}", style="bold red", markup=False)
         return None
-    return stack.enter_context(Worker(python, peer.module))
+    return stack.enter_context(Worker(python, peer.module, clock))
 
 
 def _compared(benchmark: Benchmark, ours: Worker, peer: Worker, rounds: int) -> Result:

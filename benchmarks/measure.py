@@ -50,9 +50,9 @@ class Result:
 
 
 class Worker:
-    """A side in a process of its own (benchmarks.worker)."""
+    """A side in a process of its own (benchmarks.worker), timed by a clock of `time`."""
 
-    def __init__(self, python: Path | str, module: str) -> None:
+    def __init__(self, python: Path | str, module: str, clock: str = "perf_counter") -> None:
         # One thread each: the machine's other cores belong to somebody else.
         surroundings = {
             **os.environ,
@@ -62,7 +62,7 @@ class Worker:
             "PYTHONWARNINGS": "ignore",
         }
         self._process = subprocess.Popen(
-            [str(python), "-m", "benchmarks.worker", module],
+            [str(python), "-m", "benchmarks.worker", module, clock],
             cwd=ROOT,
             env=surroundings,
             stdin=subprocess.PIPE,

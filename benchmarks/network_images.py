@@ -1,7 +1,8 @@
 """Small networks with convolutions on images: what is learned at which ε, and a step beside Opacus's: `python -m benchmarks.network_images`.
 
 Writes network_images.json, from which `python -m benchmarks.study_pages` has the table of docs/neural.md. Images are scikit-learn's digits (1,797 of 8×8) and generated bars (6,000 of 8×8, four classes that no line tells
-apart); the last fifth judges. Nothing is tuned: settings are the public rule. The peer's steps need its environment (benchmarks/peers.py).
+apart); the last fifth judges. Nothing is tuned: settings are the public rule. The peer's steps need its environment (benchmarks/peers.py). Steps are
+told in processor time, so that what else runs on the machine counts for neither side.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def accuracies(images: Any, classes: Any) -> list[dict[str, float]]:
 
 def main() -> None:
     """Measure and write."""
-    steps = measured(IMAGE_BENCHMARKS, rounds=15)
+    steps = measured(IMAGE_BENCHMARKS, rounds=15, clock="process_time")
     result = {
         "steps": [
             {"name": step.name, "peer": step.peer, "ours_ms": _ms(step.ours_seconds), "peer_ms": _ms(step.peer_seconds),

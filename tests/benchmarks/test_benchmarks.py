@@ -190,6 +190,16 @@ def test_a_worker_lasts_talks_and_fails_politely(fake_module: str) -> None:
         side.prepare("case", {})
 
 
+def test_a_side_is_timed_by_the_clock_it_is_given(fake_module: str) -> None:
+    ticks = iter([1.0, 4.5])
+    assert worker.seconds_of(lambda: None, 5, lambda: next(ticks)) == 3.5
+    with Worker(sys.executable, fake_module, "process_time") as side:
+        side.prepare("case", {"size": 1})
+        assert side.seconds(1) >= 0
+    with Worker(sys.executable, fake_module, "no_such_clock") as side, pytest.raises(PeerFailed, match="no_such_clock"):
+        side.prepare("case", {"size": 1})
+
+
 def test_a_worker_that_died_is_noticed() -> None:
     with Worker("/bin/false", "anything") as side, pytest.raises(PeerFailed, match="ended"):
         side.prepare("case", {})

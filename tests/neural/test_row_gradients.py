@@ -1,4 +1,4 @@
-"""Blocks of any function are its gradients row by row, as JAX forms them, whatever the function's layers are; and rows never meet."""
+"""Blocks of any function are its gradients row by row, as JAX forms them, whatever the function's layers are and however many rows are treated at once; and rows never meet."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from jax import lax
 
 from sudare.neural import per_row_clipping as network
+from sudare.neural import row_gradients
 from sudare.neural.row_gradients import RowGradients, RowsNotSeparable
 
 ROWS = 6
@@ -21,6 +22,22 @@ def normal(*shape, seed=0):
 def convolved(x, kernel, **given):
     options = {"window_strides": (1, 1), "padding": "SAME", "dimension_numbers": ("NHWC", "HWIO", "NHWC"), **given}
     return lax.conv_general_dilated(x, kernel, **options)
+
+
+def pooled(x, *window):
+    return lax.reduce_window(x, -jnp.inf, lax.max, window, window, "VALID")
+
+
+def pooled_whole_numbers(trained, x):
+    """Which of the products is largest, as a whole number."""
+    whole = jnp.round(4 * jnp.outer(x, x)).astype(jnp.int32)
+    largest = lax.reduce_window(whole, -100, lax.max, (4, 1), (4, 1), "VALID")
+    return largest.astype(jnp.float32) @ trained[0]
+
+
+def shared(trained, x):
+    """One kernel in two convolutions, one after the other."""
+    return convolved(jnp.tanh(convolved(x.reshape(1, 4, 4, 1), trained[0])), trained[0])
 
 
 def sequence(trained, x):
@@ -50,14 +67,49 @@ FUNCTIONS = {
         {0},
     ),
     "many channels": ([normal(3, 3, 16, 2)], lambda w, x: convolved(jnp.outer(x, x).reshape(1, 4, 4, 16), w[0]), {0}),
+    "strided without padding": (
+        [normal(2, 2, 1, 3)],
+        lambda w, x: convolved(x.reshape(1, 4, 4, 1), w[0], window_strides=(2, 2), padding="VALID"),
+        {0},
+    ),
+    "padded with nothing but zeros": (
+        [normal(2, 2, 1, 3)], lambda w, x: convolved(x.reshape(1, 4, 4, 1), w[0], padding=((3, 3), (0, 5))), {0}
+    ),
+    "one by one, more outputs": ([normal(1, 1, 1, 6)], lambda w, x: convolved(x.reshape(1, 4, 4, 1), w[0]), {0}),
+    "one by one, more inputs": ([normal(1, 1, 4, 2)], lambda w, x: convolved(x.reshape(1, 2, 2, 4), w[0]), {0}),
+    "of a line": (
+        [normal(3, 2, 5)],
+        lambda w, x: convolved(x.reshape(1, 8, 2), w[0], window_strides=(1,), dimension_numbers=("NWC", "WIO", "NWC")),
+        {0},
+    ),
+    "kernel turned": (
+        [normal(6, 3, 3)], lambda w, x: convolved(x.reshape(1, 4, 4, 1), w[0].transpose(2, 1, 0).reshape(3, 3, 1, 6)), {0}
+    ),
+    "shared": ([normal(3, 3, 1, 1)], shared, set()),
     "groups": ([normal(2, 2, 1, 4)], lambda w, x: convolved(x.reshape(1, 2, 2, 4), w[0], feature_group_count=4), set()),
     "pooled": (
         [normal(3, 3, 1, 2)],
-        lambda w, x: lax.reduce_window(
-            convolved(x.reshape(1, 4, 4, 1), w[0]), -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"
-        ),
+        lambda w, x: pooled(convolved(x.reshape(1, 4, 4, 1), w[0]), 1, 2, 2, 1),
         {0},
     ),
+    "pooled, with a rest": (
+        [normal(3, 3, 1, 2)], lambda w, x: pooled(convolved(x.reshape(1, 4, 4, 1), w[0]), 1, 3, 2, 2), {0}
+    ),
+    "pooled, many channels": (
+        [normal(3, 3, 1, 17)], lambda w, x: pooled(convolved(x.reshape(1, 4, 4, 1), w[0]), 1, 3, 2, 1), {0}
+    ),
+    "pooled, smaller than a window": (
+        [normal(2, 2, 1, 16), normal(16)],
+        lambda w, x: jnp.sum(pooled(convolved(x.reshape(1, 4, 4, 1), w[0]), 1, 5, 2, 1)) + x @ w[1],
+        {0, 1},
+    ),
+    "equal values, few channels": (
+        [normal(1, 1, 1, 2)], lambda w, x: pooled(convolved(jnp.sign(x).reshape(1, 4, 4, 1), w[0]), 1, 2, 2, 1), {0}
+    ),
+    "equal values, many channels": (
+        [normal(1, 1, 1, 16)], lambda w, x: pooled(convolved(jnp.sign(x).reshape(1, 4, 4, 1), w[0]), 1, 2, 2, 1), {0}
+    ),
+    "pooled whole numbers": ([normal(16, 2)], pooled_whole_numbers, set()),
     "compiled": ([normal(16, 3)], lambda w, x: jax.jit(lambda m, v: jax.nn.relu(v @ m))(w[0], x), {0}),
     "loop": ([normal(16, 16)], lambda w, x: lax.fori_loop(0, 2, lambda _, v: jnp.tanh(v @ w[0]), x), set()),
 }  # fmt: skip
@@ -107,6 +159,62 @@ def test_a_row_sees_no_other_row_though_the_function_would_mix_them():
         strict=True,
     ):
         np.testing.assert_array_equal(np.asarray(before)[5], np.asarray(after)[5])
+
+
+@pytest.mark.parametrize("rows", [1, 8, 21])
+@pytest.mark.parametrize("name", ["layers", "many channels", "pooled, many channels"])
+def test_rows_that_are_treated_in_turns_add_what_they_add_at_once(monkeypatch, name, rows):
+    arrays, function, _ = FUNCTIONS[name]
+    given, targets = normal(rows, 16, seed=1), normal(rows, 1, seed=2)
+    at_once = traced(function, arrays).compiled()(arrays, [], given, targets)
+    monkeypatch.setattr(row_gradients, "_NUMBERS_IN_CACHES", 1)
+    monkeypatch.setattr(row_gradients, "_FEWEST_ROWS_AT_ONCE", 2)
+    gradients = traced(function, arrays)
+    # So that turns are of several rows, whatever the arrays' sizes are.
+    monkeypatch.setattr(RowGradients, "numbers_a_row", sum(map(np.size, arrays)))
+    assert gradients.rows_at_once(rows) == (rows if name == "layers" else min(rows, 2))
+    in_turns = gradients.compiled()(arrays, [], given, targets)
+    for one, other in zip(jax.tree.leaves(at_once), jax.tree.leaves(in_turns), strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one, other, atol=1e-5 * np.max(np.abs(one)))
+
+
+def test_turns_are_alike_and_hold_as_many_numbers_as_the_arrays():
+    arrays, function, _ = FUNCTIONS["convolution"]
+    gradients = traced(function, arrays)
+    fit = row_gradients._NUMBERS_IN_CACHES // gradients.numbers_a_row
+    assert [gradients.rows_at_once(rows) for rows in (0, 1, fit, fit + 1)] == [0, 1, fit, -(-(fit + 1) // 2)]
+    large = [*arrays, jax.ShapeDtypeStruct((16, 2**25), np.float32)]
+    wide = traced(lambda w, x: function(w, x) + jnp.sum(x @ w[1]), large)
+    # Fifteen rows make as many numbers as the arrays have; five turns of them would be more than 64 rows.
+    assert wide.rows_at_once(64) == 13
+    dense = traced(FUNCTIONS["layers"][1], FUNCTIONS["layers"][0])
+    assert dense.rows_at_once(2**24) == 2**24
+
+
+def test_in_turns_other_rows_change_no_bit_of_what_a_row_adds(monkeypatch):
+    monkeypatch.setattr(row_gradients, "_NUMBERS_IN_CACHES", 1)
+    arrays, function, _ = FUNCTIONS["pooled, many channels"]
+    gradients = traced(function, arrays).compiled()
+    rows, targets = normal(21, 16, seed=1), normal(21, 1, seed=2)
+    for place in (0, 8, 20):
+        other, wanted = normal(21, 16, seed=3), normal(21, 1, seed=4)
+        other[place], wanted[place] = rows[place], targets[place]
+        for before, after in zip(
+            jax.tree.leaves(gradients(arrays, [], rows, targets)),
+            jax.tree.leaves(gradients(arrays, [], other, wanted)),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(np.asarray(before)[place], np.asarray(after)[place])
+
+
+def test_a_sample_without_a_row_adds_nothing():
+    arrays, function, _ = FUNCTIONS["pooled"]
+    blocks = traced(function, arrays).compiled()(arrays, [], normal(ROWS, 16), normal(ROWS, 1))
+    with jax.enable_x64(True):
+        settings = network.StepSettings(1.0, 1.0, 0.0, 1.0, 1.0, 1.0)
+        total = network.accumulated(None, blocks, jnp.zeros(ROWS, jnp.float32), settings)
+    assert not any(np.any(part) for part in total)
 
 
 @jax.custom_batching.custom_vmap

@@ -7,6 +7,8 @@ Each array of trained parameters becomes a block (`per_row_clipping.py`). Where 
 - as the kernel of a convolution, it is `FormedBlock` as one product of patches and slopes a row, which is far faster than what a mapped gradient
   is compiled to (a convolution with as many groups as rows).
 
+On a processor a few rows are treated at a time, in one compiled function that is called again and again.
+
 All other arrays (biases, scales, kernels of attention, whatever is used twice) have their gradients formed by JAX. That the blocks are those of
 the true gradient is needed for learning, not for privacy: norms and sums are of the same numbers (proofs/dp_sgd.md).
 Needs JAX and numpy only.
@@ -37,8 +39,13 @@ _CALLS: Final = ("pjit", "jit", "closed_call", "core_call")
 # What could tell one row of another, or something to somebody, though it is mapped over rows.
 _REFUSED: Final = ("custom_vmap_call", "pure_callback", "io_callback", "debug_callback", "debug_print", "outside_call")
 _LARGEST_WINDOW: Final = 16
+# Windows beside so many channels: their slopes are compared channel by channel at once.
+_FEWEST_CHANNELS: Final = 16
 # Kernels of so few inputs are multiplied with patches: convolutions of few channels are slow.
 _FEW_INPUTS: Final = 64
+# Numbers of a forward pass that stay in a processor's caches, about (8 MiB); more are fresh memory at every step, which takes longer than the arithmetic.
+_NUMBERS_IN_CACHES: Final = 2**21
+_FEWEST_ROWS_AT_ONCE: Final = 8
 _VIEWS: Final = ("reshape", "squeeze", "expand_dims", "transpose", "copy", "copy_p")
 
 
@@ -164,14 +171,37 @@ class RowGradients:
         blocks: Blocks = jax.eval_shape(self._blocks_of_one, parts)
         return blocks
 
+    def rows_at_once(self, rows: int) -> int:
+        """Of so many rows, those that a processor treats together: all, or with convolutions as many as fit into the caches, in turns that are alike."""
+        if "conv_general_dilated" not in _names(self.jaxpr.jaxpr):
+            return rows
+        weights = sum(math.prod(aval.shape) for aval in self.jaxpr.in_avals[:-2])
+        # Every turn reads all arrays, so it makes no less than they are.
+        fit: int = max(_NUMBERS_IN_CACHES, weights) // max(1, self.numbers_a_row)
+        turns = -(-rows // max(_FEWEST_ROWS_AT_ONCE, fit))
+        return -(-rows // max(1, turns))
+
     def compiled(self) -> Callable[..., Blocks]:
         """A function of (trained arrays, other arrays, rows, targets): what the gradients of all rows are made of, a block for every trained array.
 
-        It is two compiled functions, because a compiler that sees patches and products together arranges the patches for the product, slowly.
+        It forms products after all patches, because a compiler that sees both together arranges the patches for the product, slowly.
         """
-        parts = jax.jit(jax.vmap(self._parts_of_one, (None, None, 0, 0)))
-        formed = jax.jit(jax.vmap(self._blocks_of_one))
-        return lambda trained, frozen, rows, targets: formed(parts(list(trained), list(frozen), rows, targets))
+        parts, formed = jax.vmap(self._parts_of_one, (None, None, 0, 0)), jax.vmap(self._blocks_of_one)
+        if jax.default_backend() != "cpu":
+            first, second = jax.jit(parts), jax.jit(formed)
+            return lambda trained, frozen, rows, targets: second(first(list(trained), list(frozen), rows, targets))
+
+        @jax.jit
+        def blocks_of_turn(*given: Any) -> Any:
+            return formed(lax.optimization_barrier(parts(*given)))  # type: ignore[no-untyped-call]
+
+        def blocks(trained: Sequence[Array], frozen: Sequence[Array], rows: Array, targets: Array) -> Blocks:
+            size = self.rows_at_once(len(rows))
+            pieces = [(rows, targets)] if size == len(rows) else _turns((rows, targets), size)
+            made: list[Blocks] = [blocks_of_turn(list(trained), list(frozen), *piece) for piece in pieces]
+            return made[0] if len(made) == 1 else _joined(made, len(rows))
+
+        return blocks
 
     def _parts_of_one(self, trained: list[Array], frozen: list[Array], row: Array, target: Array) -> dict[int, Any]:
         """Of every trained array of one row: the operand and slope of its product, or its gradient."""
@@ -186,16 +216,34 @@ class RowGradients:
 
         (gradients, slopes), operands = jax.grad(loss, (0, 1), has_aux=True)(formed, taps)
         products = {leaf: (operands[leaf], use.slope(slopes[leaf])) for leaf, use in self.uses.items()}
-        parts: dict[int, Any] = jax.tree.map(_finite, {**gradients, **products})
-        return parts
+        return {**gradients, **products}
 
     def _blocks_of_one(self, parts: dict[int, Any]) -> Blocks:
         def block(leaf: int) -> Block:
             if leaf in self.uses:
                 return self.uses[leaf].block(*parts[leaf])
-            return FormedBlock(parts[leaf].ravel(), (("reshape", tuple(parts[leaf].shape)),))
+            return FormedBlock(_finite(parts[leaf]).ravel(), (("reshape", tuple(parts[leaf].shape)),))
 
         return tuple(map(block, range(self.arrays)))
+
+
+@functools.partial(jax.jit, static_argnames="size")
+def _turns(given: Any, size: int) -> list[Any]:
+    """Arrays of rows as pieces of so many rows, the last one with rows of zeros after it."""
+    rows = len(jax.tree.leaves(given)[0])
+
+    def piece(values: Array, start: int) -> Array:
+        part = values[start : start + size]
+        return jnp.pad(part, ((0, size - len(part)), *[(0, 0)] * (part.ndim - 1)))
+
+    return [jax.tree.map(functools.partial(piece, start=start), given) for start in range(0, rows, size)]
+
+
+@functools.partial(jax.jit, static_argnames="rows")
+def _joined(made: list[Blocks], rows: int) -> Blocks:
+    """The blocks of all turns as one, as they are, without the rows of zeros."""
+    joined: Blocks = jax.tree.map(lambda *parts: jnp.concatenate(parts)[:rows], *made)
+    return joined
 
 
 def _finite(values: Array) -> Array:
@@ -215,8 +263,8 @@ def _names(jaxpr: Any) -> set[str]:
 
 def _applied(equation: Any, values: list[Any]) -> list[Any]:
     """The results of one primitive."""
-    if equation.primitive.name == "reduce_window_max" and _is_pooling(equation.params):
-        return [_pooled(values[0], equation.params["window_dimensions"])]
+    if equation.primitive.name == "reduce_window_max" and _is_pooling(equation.params, values[0].shape):
+        return [_pooled(values[0], tuple(equation.params["window_dimensions"]))]
     parameters, functions = equation.primitive.get_bind_params(equation.params), ()
     if isinstance(parameters, tuple):
         # Before JAX 0.9 functions came beside the parameters.
@@ -226,31 +274,68 @@ def _applied(equation: Any, values: list[Any]) -> list[Any]:
     return list(results) if equation.primitive.multiple_results else [results]
 
 
-def _is_pooling(given: Any) -> bool:
-    """Whether the windows of a maximum are few enough, beside each other and without padding."""
+def _is_pooling(given: Any, shape: Sequence[int]) -> bool:
+    """Whether the windows of a maximum are small and within the shape, beside each other and without padding."""
     window = given["window_dimensions"]
     return (
-        tuple(window) == tuple(given["window_strides"])
+        all(side <= size for side, size in zip(window, shape, strict=True))
+        and tuple(window) == tuple(given["window_strides"])
         and math.prod(window) <= _LARGEST_WINDOW
         and all(ends == (0, 0) for ends in map(tuple, given["padding"]))
         and all(step == 1 for step in (*given["base_dilation"], *given["window_dilation"]))
     )
 
 
-def _pooled(values: Any, window: Sequence[int]) -> Any:
+def _pooled(values: Any, window: tuple[int, ...]) -> Any:
     """The largest of each window, as a maximum of slices: its gradient is compiled to far faster code than that of a window on a processor."""
-    ends = [size // side * side for size, side in zip(values.shape, window, strict=True)]
-    corners = itertools.product(*map(range, window))
-    slices = [
-        lax.slice(
-            values,
-            corner,
-            [end - side + first + 1 for end, side, first in zip(ends, window, corner, strict=True)],
-            window,
-        )
-        for corner in corners
-    ]
-    return functools.reduce(lambda first, second: jnp.where(first >= second, first, second), slices)
+    channels = values.shape[-1] if window[-1] == 1 else 1
+    if channels >= _FEWEST_CHANNELS and jnp.issubdtype(values.dtype, jnp.floating) and jax.default_backend() == "cpu":
+        return _largest(values, window)
+    return functools.reduce(lambda first, second: jnp.where(first >= second, first, second), _slices(values, window))
+
+
+def _slices(values: Any, window: Sequence[int]) -> list[Any]:
+    """For every place in a window, what stands there in all windows."""
+    ends = _whole_windows(values.shape, window)
+    return [lax.slice(values, corner, ends, window) for corner in itertools.product(*map(range, window))]
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _largest(values: Any, window: tuple[int, ...]) -> Any:
+    """The same, with a gradient that is faster for many channels: the place of the largest is kept."""
+    return _largest_and_kept(values, window)[0]
+
+
+def _largest_and_kept(values: Any, window: tuple[int, ...]) -> tuple[Any, Any]:
+    """The largest of each window, and for its slope which of the window's places is the first to hold it."""
+    slices = _slices(values, window)
+    largest, place = slices[0], jnp.zeros(slices[0].shape, jnp.int32)
+    for number, value in enumerate(slices[1:], start=1):
+        stays = largest >= value
+        largest, place = jnp.where(stays, largest, value), jnp.where(stays, place, number)
+    return largest, (place, values.shape)
+
+
+def _whole_windows(shape: Sequence[int], window: Sequence[int]) -> list[int]:
+    """Where the last whole window ends."""
+    return [size // side * side for size, side in zip(shape, window, strict=True)]
+
+
+def _slope_of_largest(window: tuple[int, ...], kept: Any, slope: Any) -> tuple[Any]:
+    """The slope of each window at its largest value, and zero at all others: a comparison for each value, and nothing is scattered."""
+    place, shape = kept
+    ends = _whole_windows(shape, window)
+    # Each axis as two: the window, and the place in it.
+    apart = [part for end, side in zip(ends, window, strict=True) for part in (end // side, side)]
+    number = jnp.zeros(apart, jnp.int32)
+    for axis, side in enumerate(window):
+        number = number * side + lax.broadcasted_iota(jnp.int32, apart, 2 * axis + 1)
+    spread = functools.partial(lax.broadcast_in_dim, shape=apart, broadcast_dimensions=range(0, len(apart), 2))
+    slopes = jnp.where(spread(place) == number, spread(slope), 0).reshape(ends)
+    return (jnp.pad(slopes, [(0, size - end) for size, end in zip(shape, ends, strict=True)]),)
+
+
+_largest.defvjp(_largest_and_kept, _slope_of_largest)
 
 
 def _undone(equation: Any, before: Any) -> Layout:
@@ -290,7 +375,7 @@ def _vector_product(equation: Any, place: int, values: list[Any], result: Any) -
         shape_of(result.shape, result.dtype),
         lambda operand: operand.transpose(*of_other, *rest).ravel(),
         jnp.ravel,
-        lambda operand, slope: OuterProductBlock(operand, slope, layout),
+        lambda operand, slope: OuterProductBlock(_finite(operand), _finite(slope), layout),
     )
 
 
@@ -302,11 +387,15 @@ def _convolution(equation: Any, values: list[Any], result: Any) -> Use | None:
     if values[0].shape[of_image[0]] != 1:
         return None
     outputs, channels, *sides = (view.value.shape[axis] for axis in of_kernel)
-    # A sum has the axes (sides of the kernel, channels, outputs); these are their places in the kernel.
+    # The axes (sides of the kernel, channels, outputs): these are their places in the kernel.
     order = [*of_kernel[2:], of_kernel[1], of_kernel[0]]
+    inputs = channels * math.prod(sides)
+    # Products are faster with the much longer one of inputs and outputs last.
+    outputs_first = 2 * outputs <= inputs
+    axes = [of_kernel[0], *order[:-1]] if outputs_first else order
     layout: Layout = (
-        ("reshape", (*sides, channels, outputs)),
-        ("transpose", tuple(int(axis) for axis in np.argsort(order))),
+        ("reshape", tuple(view.value.shape[axis] for axis in axes)),
+        ("transpose", tuple(int(axis) for axis in np.argsort(axes))),
         *view.undo,
     )
     sizes = [result.shape[axis] for axis in of_result[2:]]
@@ -328,12 +417,19 @@ def _convolution(equation: Any, values: list[Any], result: Any) -> Use | None:
         places = [of_result[0], *of_result[2:], of_result[1]]
         return values.reshape(1, *sizes, outputs).transpose(tuple(int(axis) for axis in np.argsort(places)))
 
+    def block(seen: Array, slope: Array) -> Block:
+        # What is undefined in either is so in the gradient.
+        seen, slope = seen.astype(jnp.float32), slope.astype(jnp.float32)
+        return FormedBlock(
+            _finite(jnp.einsum("pi,po->oi" if outputs_first else "pi,po->io", seen, slope)).ravel(), layout
+        )
+
     return Use(
         shape_of(result.shape, result.dtype),
         patches,
         lambda slope: slope.transpose(of_result[0], *of_result[2:], of_result[1])[0].reshape(-1, outputs),
-        lambda seen, slope: FormedBlock(_finite(jnp.einsum("pi,po->io", seen, slope)).ravel(), layout),
-        product if channels * math.prod(sides) <= _FEW_INPUTS else None,
+        block,
+        product if inputs <= _FEW_INPUTS else None,
     )
 
 
