@@ -26,7 +26,7 @@ from benchmarks.panel.classification_tables import bent, clouds, gaussian, heavy
 from benchmarks.panel.norm_bounded_arrays import arrays
 from benchmarks.panel.tuning_and_judging import Half, tables
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
-from sudare.linear.centred_descent import RECIPE as CENTRED
+from sudare.linear.descent_on_centred_targets import RECIPE as CENTRED
 from sudare.linear.method_choice import METHODS, calibration_signal
 from sudare.linear.method_choice import STATISTICS as STATISTICS_METHOD
 from sudare.linear.score_calibration import CLASSES, NUMBERS, SEVERAL, Recipe
