@@ -1,6 +1,6 @@
-"""Constants of the boosted additive classifier, chosen on tuning tables, and what it reaches on Adult's test rows.
+"""Constants of the boosted additive classifier beside others on the panel's tuning tables, and what it reaches on Adult's test rows.
 
-    python -m benchmarks.additive_boosting --choose    # tries constants on the panel's tuning half; writes additive_boosting.json
+    python -m benchmarks.additive_boosting --choose    # compares constants on the panel's tuning half; writes additive_boosting.json
     python -m benchmarks.additive_boosting --schemas   # other public bins and columns of Adult, by cross-validation on its training rows; writes additive_boosting.json
     python -m benchmarks.additive_boosting             # Adult's test rows, ten seeds; writes additive_boosting.json and counts how often it was run
 

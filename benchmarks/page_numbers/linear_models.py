@@ -7,7 +7,7 @@ from statistics import mean
 
 from benchmarks.page_numbers.places import Told, result, row, told, up
 from sudare.linear import method_choice as choice
-from sudare.linear.centred_descent import RECIPE as CENTRED
+from sudare.linear.descent_on_centred_targets import RECIPE as CENTRED
 from sudare.linear.score_calibration import CLASSES, NUMBERS, SEVERAL
 from sudare.linear.sufficient_statistics import RECIPE as STATISTICS
 

@@ -248,7 +248,7 @@ CLASSIFICATION_TABLES = (
     bent("bent, rare label", 8_000, 8, 0.2),
     categories("categories", 5_000, (3, 6, 12, 30), 0.35),
     categories("more categories", 8_000, (2, 2, 5, 9, 20, 40), 0.15),
-    # Added later, for tuning only.
+    # For tuning only.
     clouds("five classes", 3_500, 6, (0.3, 0.25, 0.2, 0.15, 0.1), 3.0),
     clouds("ten classes", 5_000, 12, (0.1,) * 10, 5.0),
     clouds("ten classes, uneven", 4_500, 7, (0.24, 0.18, 0.14, 0.11, 0.09, 0.08, 0.06, 0.05, 0.03, 0.02), 4.0),

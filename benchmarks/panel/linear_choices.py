@@ -1,8 +1,8 @@
-"""`python -m benchmarks.panel.linear_choices`: recipes of the calibration, rules of `auto` and encodings compared on the tuning half.
+"""`python -m benchmarks.panel.linear_choices`: constants, rules of `auto` and encodings of linear models, each beside others on the tuning half.
 
-Each prints what it finds; what `RECORDED` ones tell in the end is kept in linear_choices.json, where pages have it from.
+Every comparison prints what it finds; results of those in `RECORDED` are kept in linear_choices.json, from which pages have their numbers.
 
-The first recipe of each kind is the one that is used (`sudare.linear.score_calibration`); the others change one thing.
+The first recipe (constants of a mechanism) of each comparison is the one that is used; the others change one thing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.panel.classification_tables import bent, clouds, gaussian, heavy
 from benchmarks.panel.norm_bounded_arrays import arrays
 from benchmarks.panel.tuning_and_judging import Half, tables
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
-from sudare.linear.centred_descent import RECIPE as CENTRED
+from sudare.linear.descent_on_centred_targets import RECIPE as CENTRED
 from sudare.linear.method_choice import METHODS, calibration_signal
 from sudare.linear.method_choice import STATISTICS as STATISTICS_METHOD
 from sudare.linear.score_calibration import CLASSES, NUMBERS, SEVERAL, Recipe

@@ -98,7 +98,7 @@ REGRESSION_TABLES = (
     number_target("seventy columns, a number", 3_000, 70, line, normal_around, (-6, 6)),
     number_target("a number, no signal", 3_000, 6, nothing, normal_around, (-4, 8)),
     number_target("a skewed number, no signal", 4_000, 5, nothing, skewed_around, (0, 50)),
-    # Added later, for tuning only.
+    # For tuning only.
     number_target("line, twelve columns", 2_000, 12, line, normal_around, (-8, 8), 2.0),
     number_target("line, twenty columns", 6_000, 20, line, skewed_around, (0, 30)),
     number_target("line, heavy tails", 900, 6, line, heavy_around, (-10, 10)),

@@ -35,7 +35,7 @@ ELSEWHERE = {
     "grouped statistics": "tests/benchmarks/test_grouped_statistics.py",
     "images": "tests/usability/test_paper_pages.py",
     "panel": "tests/benchmarks/test_panel.py",
-    "parts of the stack": "tests/benchmarks/test_stack_parts.py",
+    "parts of the stack": "tests/benchmarks/test_density_stack_parts.py",
     "persons": "tests/benchmarks/test_persons.py",
     "pieces": "tests/benchmarks/test_scale.py",
     "plants that no rule was chosen on": "tests/benchmarks/test_plants.py",

@@ -15,7 +15,6 @@ from sudare.audit import distinguish, distinguish_gaussian
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import Rows
 from sudare.linear import descent
-from sudare.linear.centred_descent import CentredDescent, LocatedSquares, budget_parts
 from sudare.linear.descent import (
     GradientDescent,
     Recipe,
@@ -23,6 +22,7 @@ from sudare.linear.descent import (
     public_recipe,
     sampled_multiplier,
 )
+from sudare.linear.descent_on_centred_targets import CentredDescent, LocatedSquares, budget_parts
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
 from sudare.linear.mechanism import Facts
 from sudare.linear.rows import array_layout, bounded_rows

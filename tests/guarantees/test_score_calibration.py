@@ -14,7 +14,7 @@ from sudare.audit import distinguish
 from sudare.frames.rows import Rows
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
 from sudare.linear import mechanism_with_score_line as module
-from sudare.linear.centred_descent import CentredDescent
+from sudare.linear.descent_on_centred_targets import CentredDescent
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mechanism import Facts
 from sudare.linear.mechanism_with_score_line import CalibratedMechanism, score_range, split

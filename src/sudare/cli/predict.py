@@ -10,11 +10,11 @@ import typer
 from rich.text import Text
 
 from sudare.cli.command_output import AsJson, answer, progress, reported
-from sudare.cli.date_formats import DateFormats, dates_with_formats, with_dates_read
 from sudare.cli.inspect import read_release, signature_lines
 from sudare.cli.language import ToldTable, spoken
 from sudare.cli.options import CsvFacts, Encoding, HasHeader, TableFile, TrustedKeys, table_source
 from sudare.cli.per_row_output_files import check_rows_output, write_rows
+from sudare.cli.prediction_date_formats import DateFormats, dates_with_formats, with_dates_read
 from sudare.errors import ColumnMissing, InvalidParameter, SourceUnreadable
 from sudare.safe_text import escaped_for_terminal
 

@@ -1,4 +1,4 @@
-"""Whether a node's loop turns and gets at its ledger: what the health endpoint says of it, and what its owner is told.
+"""Whether a node's main loop still goes round, and whether another process holds its ledger: for the health endpoint, and in words for its owner.
 
 The loop asks the ledger for a short time only, and tasks for a little longer: whoever holds it (a backup, a program that has the file open) keeps tasks
 waiting, and not the others without a word from this member.

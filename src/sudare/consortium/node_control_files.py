@@ -1,4 +1,4 @@
-"""Notes in a member's state folder: what commands ask of the node that runs there, and what it says about its tasks."""
+"""Files in a member's state folder by which commands and its node tell each other: what commands ask of the node that runs there, and what it says about its tasks."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _are_tasks(value: object) -> bool:
 
 _Check = Callable[[object], bool]
 _TASK: Final[Mapping[str, _Check]] = {"state": _is_text, "files": _is_list_of_texts}
-# Since later versions.
+# Earlier versions write tasks without them.
 _LATER_IN_TASK: Final[Mapping[str, _Check]] = {
     "round": _or_none(_is_whole),
     "error": _or_none(_is_text),

@@ -1,4 +1,6 @@
-"""What a life of a node was started from, and whether something else stands there now: then it begins another life, in the same process.
+"""Whether a node must begin anew, because its agreement, key, certificates or settings have changed, and with which version of the agreement it begins.
+
+A *life* of a node is the time from one such beginning to the next; all of them are in one process.
 
 A new version of the agreement, another key, new certificates, another address of the relay: each is taken once no task is under way. Where the
 relay is not reached any more, new certificates and another address are taken at once: what a task has promised others is on disk.

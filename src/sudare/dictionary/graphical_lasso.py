@@ -6,8 +6,8 @@ over |Uᵢⱼ| ≤ ρᵢⱼ. Any such U bounds the minimum from below, so the di
 
 Variables that no chain of pairs with |Sᵢⱼ| > ρᵢⱼ joins are solved apart (Mazumder & Hastie 2012). Each block is solved
 by the steps of Hsieh et al. (2014, QUIC): the smooth part is replaced by its quadratic model, the model with the penalty
-is minimised over the entries that are free to move, and a line search keeps Λ positive definite (`newton_steps`). If that
-takes too many steps, because variables nearly determine each other and the penalty is small, an interior-point method
+is minimised over the entries that are free to move, and a line search keeps Λ positive definite (`graphical_lasso_newton_steps`).
+If that takes too many steps, because variables nearly determine each other and the penalty is small, an interior-point method
 takes over.
 """
 

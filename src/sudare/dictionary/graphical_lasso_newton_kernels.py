@@ -1,6 +1,6 @@
 """Loops of the graphical lasso: its objective and dual, blocks of variables, and where a Newton step leads.
 
-Pairs i ≤ j, W = Λ⁻¹, X and D = X − Λ are those of `pair_kernels`. `newton_target` is for any Λ and in double precision;
+Pairs i ≤ j, W = Λ⁻¹, X and D = X − Λ are those of `graphical_lasso_pair_kernels`. `newton_target` is for any Λ and in double precision;
 `settled_target` for a Λ near the solution, where hardly an entry changes its sign. There W and its products are in single
 precision, which halves what is read from memory: a step needs to be right to some thousandths only, because the next one
 starts from its exact gradient, and the line search and the duality gap, in double precision, judge where it leads.

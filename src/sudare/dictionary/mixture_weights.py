@@ -1,4 +1,4 @@
-"""Weights by which densities are mixed, from a member's own records alone."""
+"""The weights with which a member mixes patterns or other densities, from its own records alone."""
 
 from __future__ import annotations
 

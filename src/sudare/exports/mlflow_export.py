@@ -1,4 +1,4 @@
-"""A release as a model of MLflow: the signed file itself, and a few lines that ask it."""
+"""A release as a model of MLflow: the signed file itself, and a script that predicts with it."""
 
 from __future__ import annotations
 

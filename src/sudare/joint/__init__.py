@@ -4,7 +4,7 @@ from sudare.joint.additive_boosting import BoostingTerms
 from sudare.joint.in_process_simulation import ConsortiumModel, consortium_model, learned_together
 from sudare.joint.learning_script import LearnedTogether, LearningWalk
 from sudare.joint.member_rows import MemberTable, ModelReading, MomentReading
-from sudare.joint.network_terms import NetworkTerms
+from sudare.joint.network_training_terms import NetworkTerms
 from sudare.joint.resulting_estimators import combination_of, model_of, scaler_of
 from sudare.joint.scaler import ScalerTerms
 from sudare.joint.training_terms import LearningTerms

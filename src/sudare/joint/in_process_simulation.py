@@ -16,7 +16,7 @@ from sudare.experts import OwnPlusConsensus
 from sudare.joint.additive_boosting import BoostingTerms
 from sudare.joint.learning_script import LearnedTogether, LearningWalk, Terms
 from sudare.joint.member_rows import MemberTable, ModelReading
-from sudare.joint.network_terms import NetworkTerms
+from sudare.joint.network_training_terms import NetworkTerms
 from sudare.joint.one_sum import Learned
 from sudare.joint.resulting_estimators import combination_of, model_of
 from sudare.joint.sum_script import Finished, Walk

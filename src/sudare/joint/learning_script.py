@@ -17,7 +17,7 @@ from sudare.errors import ImplausibleTotal, NotCharged, NotSolved
 from sudare.joint.additive_boosting import BoostingTerms, LearnedShapes, boosted
 from sudare.joint.descent import learned
 from sudare.joint.member_rows import MemberTable
-from sudare.joint.network_terms import LearnedNetwork, NetworkTerms
+from sudare.joint.network_training_terms import LearnedNetwork, NetworkTerms
 from sudare.joint.one_sum import Learned
 from sudare.joint.scaler import CommonScales, ScalerTerms, Script, scaled
 from sudare.joint.single_charge import Entrance, check_present, new_mark, receipt_text

@@ -18,7 +18,7 @@ import numpy as np
 
 from sudare.array_types import Floats, Integers, Singles, Words
 from sudare.errors import NotSolved
-from sudare.joint.network_terms import LearnedNetwork, NetworkTerms
+from sudare.joint.network_training_terms import LearnedNetwork, NetworkTerms
 from sudare.joint.sum_requests import NoisySum, SumRequest, row_count
 from sudare.neural.dp_sgd import GRID, DpSgd, public_recipe
 from sudare.neural.seeded_randomness import RunSeed

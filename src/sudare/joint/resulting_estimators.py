@@ -10,7 +10,7 @@ from sudare.errors import InvalidParameter
 from sudare.experts import OwnPlusConsensus
 from sudare.joint.additive_boosting import BoostingTerms, LearnedShapes
 from sudare.joint.learning_script import LearnedTogether
-from sudare.joint.network_terms import LearnedNetwork, NetworkTerms
+from sudare.joint.network_training_terms import LearnedNetwork, NetworkTerms
 from sudare.joint.one_sum import Learned
 from sudare.joint.scaler import CommonScales, ScalerTerms
 from sudare.joint.training_terms import LearningTerms

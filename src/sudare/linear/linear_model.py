@@ -27,9 +27,9 @@ from sudare.frames.row_spool import Spool
 from sudare.frames.rows import Arrays, Rows
 from sudare.frames.sources import by_batches, in_memory, is_in_memory
 from sudare.frames.spark_sums import is_spark
-from sudare.linear.centred_descent import RECIPE as CENTRED_RECIPE
-from sudare.linear.centred_descent import CentredDescent, CentredRecipe, budget_parts
 from sudare.linear.descent import GradientDescent
+from sudare.linear.descent_on_centred_targets import RECIPE as CENTRED_RECIPE
+from sudare.linear.descent_on_centred_targets import CentredDescent, CentredRecipe, budget_parts
 from sudare.linear.losses import Loss
 from sudare.linear.mechanism import Facts, LinearMechanism
 from sudare.linear.mechanism_with_score_line import CalibratedMechanism, split

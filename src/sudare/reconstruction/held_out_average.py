@@ -1,4 +1,4 @@
-"""The average of candidates by how likely each made records that it had not seen (Geisser 1975; Yao et al. 2018: pseudo-Bayesian averaging).
+"""The average of candidates for a column's distribution, weighted by how likely each made records that it had not seen (Geisser 1975; Yao et al. 2018: pseudo-Bayesian averaging).
 
 Candidates are distributions of very different assumptions: smooth densities and mixtures on the column's own scale and on logarithmic
 ones, and the Iterative Bayesian Technique. Each is made again without a part of the records, and then predicts the perturbed values of

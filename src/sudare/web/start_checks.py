@@ -1,4 +1,4 @@
-"""What is looked at before a page is served: what would otherwise come to light when somebody waits for a release."""
+"""Keys and tables are looked at before a page is served: what is wrong with them would otherwise come to light when somebody waits for a release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The steps by which a consortium comes about and its keys change; each leaves files that the next step can go on from."""
+"""What members do to set up a consortium: join its agreement, sign it, take in signatures of others, replace and revoke keys; and tasks as they are typed.
+
+Each step leaves files from which the next one, or the same one after a crash, can go on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of what came of a task, and the version of the agreement that it came of: results of an earlier version are kept, and never taken for later ones."""
+"""The folder of a task's results, marked with the version of the agreement that they are of: those of an earlier version are kept, and never taken for later ones."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def run_cost(agreement: Agreement, schedule: Schedule) -> Amount:
 
 def _check_network(task: LearningTask, schema: Schema) -> None:
     """Raise AgreementError where the layers together are more than members can add up, or cannot be trained for another public reason."""
-    from sudare.joint.network_terms import NetworkTerms
+    from sudare.joint.network_training_terms import NetworkTerms
 
     options: dict[str, Any] = {**NETWORK_LEARNING_DEFAULTS, **task.parameters}
     try:

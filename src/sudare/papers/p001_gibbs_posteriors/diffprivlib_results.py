@@ -1,4 +1,4 @@
-"""diffprivlib's private logistic regression on the rows and splits of this study, the best of its penalties."""
+"""How accurate diffprivlib's private logistic regression is, run on the rows and splits of this study, the best of its penalties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""diffprivlib's private logistic regression beside ours on Adult, at one pure ε for records: δ = 0, replace-one, as diffprivlib promises.
+"""How accurate diffprivlib's private logistic regression is, run beside ours on Adult, at one pure ε for records: δ = 0, replace-one, as diffprivlib promises.
 
 Both are given the binned columns of the official split. diffprivlib has no rule for its penalty and protects no intercept, so that it gets the best of five on the test rows and, as ours, one-hot columns, which need none.
 """

@@ -1,6 +1,6 @@
-"""Which part of a member's stack of densities costs what: AUC of each candidate, of the stack, and of a mixture by BIC, on the detection benchmark.
+"""How well each part of a member's stack of densities finds faults: AUC of every candidate, of the stack, and of a mixture by BIC, on the detection benchmark.
 
-    python -m benchmarks.stack_parts
+    python -m benchmarks.density_stack_parts
 
 Seeds are other ones than those of the study's table.
 """

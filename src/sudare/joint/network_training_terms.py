@@ -1,4 +1,4 @@
-"""What members agree on before they train a network together, and what comes of it. What trains it is loaded when one is trained."""
+"""What members agree on before they train a network together, and the network that comes of it. What trains it (`network_training`) is imported only when it is planned or trained."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from sudare.linear import PrivateRidge
-from sudare.linear.centred_descent import CentredDescent, LocatedSquares, budget_parts
+from sudare.linear.descent_on_centred_targets import CentredDescent, LocatedSquares, budget_parts
 from sudare.linear.losses import CappedSquares
 from sudare.linear.mechanism_with_score_line import CalibratedMechanism
 from sudare.linear.sufficient_statistics import SufficientStatistics

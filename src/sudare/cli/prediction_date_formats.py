@@ -1,4 +1,4 @@
-"""How dates are written in a table of new records, where a release's schema says otherwise."""
+"""How dates are written in the table that `sudare predict` reads, where that is not as the release's schema says."""
 
 from __future__ import annotations
 
