@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import hypothesis
 import pytest
 
-from tests.conftest import ExpectedSkip, circumstance_holds, read_expected_skips
+from tests.conftest import ExpectedSkip, circumstance_holds, folder_in_memory, read_expected_skips
 
 HERE = Path(__file__).parent
 
@@ -182,3 +183,19 @@ def test_properties_are_searched_the_same_way_every_time() -> None:
     settings = hypothesis.settings()
     assert settings.derandomize
     assert settings.deadline is None
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "flags", "is_used"),
+    [(8 << 30, 0, True), (64 << 20, 0, False), (8 << 30, os.ST_NOEXEC, False)],
+    ids=["room", "as small as in containers", "nothing runs there"],
+)
+def test_folders_lie_in_memory_only_where_there_is_room_and_programs_may_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_bytes: int, flags: int, is_used: bool
+) -> None:
+    facts = os.statvfs_result((4096, 4096, free_bytes // 4096, 0, free_bytes // 4096, 9, 9, 9, flags, 255))
+    monkeypatch.setattr("tests.conftest._MEMORY", tmp_path)
+    monkeypatch.setattr(os, "statvfs", lambda folder: facts)
+    assert folder_in_memory() == (tmp_path if is_used else None)
+    monkeypatch.setattr("tests.conftest._MEMORY", tmp_path / "absent")
+    assert folder_in_memory() is None

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-LAZY = ["sudare.consortium", "sudare.privacy", "sudare.report", "sudare.schema"]
+LAZY = ["sudare.consortium", "sudare.privacy", "sudare.report", "sudare.schema", "sudare.statistics"]
 HEAVY = [
     "dask",
     "distributed",
@@ -62,6 +62,8 @@ def test_an_unknown_name_is_an_attribute_error(name: str) -> None:
         ("import sudare.cli.approvals, sudare.report.number_formatting", set()),
         ("from sudare.privacy import Ledger", {"sqlalchemy"}),
         ("from sudare.schema import Schema", {"pyarrow"}),
+        # What `sudare page` loads before it answers: prices and releases need scikit-learn, its first pages do not.
+        ("import sudare.web.start_checks, sudare.web.server", {"opendp", "pyarrow", "scipy", "sqlalchemy"}),
     ],
 )
 def test_what_is_not_needed_is_not_loaded(statement: str, allowed: set[str]) -> None:

@@ -40,7 +40,7 @@ app()
 """,
     "demo",
 ]
-CHROMIUM = shutil.which("chromium")
+CHROMIUM = kit.CHROMIUM
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",

@@ -12,10 +12,10 @@ from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor
 @parametrize_with_checks(
     [
         PrivateMLPClassifier(
-            hidden_layer_sizes=(3,), max_iter=2, sampling_rate=0.5, max_physical_batch_size=64, bounds=(-10, 10)
+            hidden_layer_sizes=(3,), max_iter=2, sampling_rate=0.5, max_physical_batch_size=256, bounds=(-10, 10)
         ),
         PrivateMLPRegressor(
-            hidden_layer_sizes=(3,), max_iter=2, sampling_rate=1.0, max_physical_batch_size=64, bounds=(-10, 10)
+            hidden_layer_sizes=(3,), max_iter=2, sampling_rate=1.0, max_physical_batch_size=256, bounds=(-10, 10)
         ),
     ]
 )

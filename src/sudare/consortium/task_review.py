@@ -26,7 +26,6 @@ from sudare.consortium.node_restart_on_change import OVER
 from sudare.consortium.tasks.definitions import DictionaryTask, Task
 from sudare.consortium.tasks.task_account import mark_of
 from sudare.consortium.tasks.task_costs import cost_at, entries_at, opened_account
-from sudare.dictionary.member_model_file import read_document
 from sudare.errors import InvalidParameter, LedgerBusy, SudareError
 from sudare.frames import batches
 from sudare.privacy.account_balance import Amount
@@ -181,5 +180,8 @@ def _entered(own: Member, agreement: Agreement, name: str, kind: str) -> list[di
 
 def _dictionary_result(own: Member, name: str) -> dict[str, Any]:
     """What a dictionary task has written here; empty before its end."""
+    # With it come all that trains dictionaries and scikit-learn: only who has such a result needs them.
+    from sudare.dictionary.member_model_file import read_document
+
     result = own.results_folder(name) / "dictionary.json"
     return dict(read_document(result)) if result.is_file() else {}

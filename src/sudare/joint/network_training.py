@@ -128,9 +128,9 @@ class NetworkGradientSum(NoisySum):
         )
         total = np.zeros(self.size, dtype=np.int64)
         for rows, targets, kept in _parts(block.astype(np.float32), sizes[-1]):
-            parts = network.row_parts(place, jnp.asarray(rows), jnp.asarray(targets), None, "cross_entropy")
+            parts = network.row_parts(place, jax.device_put(rows), jax.device_put(targets), None, "cross_entropy")
             with jax.enable_x64(True):
-                sums = network.accumulated(None, parts, jnp.asarray(kept), settings)
+                sums = network.accumulated(None, parts, jax.device_put(kept), settings)
             total += np.concatenate([np.asarray(each).ravel() for each in sums])
         return total
 

@@ -168,7 +168,7 @@ class FunctionTrainable:
     """A function whose trained arrays start from given ones; the others go into the compiled function as they are."""
 
     def __init__(self, gradients: RowGradients, tree: Tree) -> None:
-        self._start = tuple(jnp.asarray(values, jnp.float32) for values in tree.part(trained=True))
+        self._start = tuple(jax.device_put(np.asarray(values, np.float32)) for values in tree.part(trained=True))
         self._frozen = tuple(jnp.asarray(values) for values in tree.part(trained=False))
 
         self._blocks = gradients.compiled()

@@ -23,6 +23,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from numpy.typing import NDArray
 
 Array = jax.Array
@@ -79,8 +80,9 @@ def initial_parameters(
     layers, start = [], 0
     for place, (inputs, width) in enumerate(itertools.pairwise(sizes)):
         scale = 0.0 if zero_last and place == len(sizes) - 2 else gain / math.sqrt(inputs)
-        weights = scale * jnp.asarray(normals[start : start + inputs * width], jnp.float32).reshape(inputs, width)
-        layers.append((weights, jnp.zeros(width, jnp.float32)))
+        # By numpy, and put on the device as it is: nothing is compiled, which would be anew for every shape.
+        weights = np.float32(scale) * np.asarray(normals[start : start + inputs * width], np.float32)
+        layers.append((jax.device_put(weights.reshape(inputs, width)), jax.device_put(np.zeros(width, np.float32))))
         start += inputs * width
     return tuple(layers)
 
@@ -260,7 +262,8 @@ def mapped(function: Callable[..., Array], first: _Tree, *others: Any) -> _Tree:
 
 def initial_state(parameters: Any) -> DescentState:
     """At rest at these parameters."""
-    return DescentState(parameters, mapped(jnp.zeros_like, parameters), parameters, jnp.zeros((), jnp.int32))
+    resting = mapped(lambda leaf: jax.device_put(np.zeros(leaf.shape, leaf.dtype)), parameters)
+    return DescentState(parameters, resting, parameters, jax.device_put(np.int32(0)))
 
 
 @functools.partial(jax.jit, static_argnames="loss")

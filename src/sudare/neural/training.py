@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from sudare.array_types import Singles
@@ -142,7 +141,8 @@ def _gathering(rows: Singles, targets: Singles) -> Callable[[Places], tuple[Any,
 
 def _padded(rows: Singles) -> jax.Array:
     """Rows on the device, with rows of zeros after them that are never sampled: tables of about one size are compiled for once."""
-    return jnp.asarray(np.pad(rows, ((0, -len(rows) % _ROW_STEP), (0, 0))))
+    held: jax.Array = jax.device_put(np.pad(rows, ((0, -len(rows) % _ROW_STEP), (0, 0))))
+    return held
 
 
 def _kept_state(state: network.DescentState, step: int) -> RunState:
@@ -155,6 +155,9 @@ def _state_on_device(kept: RunState, like: network.DescentState) -> network.Desc
     leaves, structure = jax.tree.flatten(tuple(like[:3]))
     ends = np.cumsum([leaf.size for leaf in leaves])
     parts = np.split(kept.values, ends[:-1])
-    held = [jnp.asarray(part.reshape(leaf.shape), jnp.float32) for part, leaf in zip(parts, leaves, strict=True)]
+    held = [
+        jax.device_put(np.asarray(part, np.float32).reshape(leaf.shape))
+        for part, leaf in zip(parts, leaves, strict=True)
+    ]
     parameters, velocity, average = jax.tree.unflatten(structure, held)
-    return network.DescentState(parameters, velocity, average, jnp.asarray(kept.step, jnp.int32))
+    return network.DescentState(parameters, velocity, average, jax.device_put(np.int32(kept.step)))

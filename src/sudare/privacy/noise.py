@@ -26,7 +26,6 @@ from opendp.domains import atom_domain, vector_domain
 from opendp.measurements import make_gaussian, make_laplace
 from opendp.metrics import l1_distance, l2_distance
 from opendp.mod import Measurement, enable_features
-from sklearn.utils import check_random_state
 
 from sudare.array_types import Floats, Integers, Words
 from sudare.ball_precision import ball_precision
@@ -162,6 +161,9 @@ class SeededNoise:
 
 def seeded_generator(random_state: int | np.random.RandomState | None) -> np.random.RandomState:
     """The generator with that seed, or the one given. Raise InvalidParameter for anything else."""
+    # With it come SciPy's distributions and pandas: a second that whoever draws without a seed does not wait.
+    from sklearn.utils import check_random_state
+
     try:
         found: np.random.RandomState = check_random_state(random_state)
     except ValueError:

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from sklearn.utils.validation import check_is_fitted
 
 from sudare import files
 from sudare.errors import (
@@ -195,6 +194,9 @@ class Release:
         name = type(model).__name__
         if not is_learner(model):
             raise NotReleasable(f"A {name} can never be released.", NotReleasable.help)
+        # A learner has loaded scikit-learn; who only reads releases need not.
+        from sklearn.utils.validation import check_is_fitted
+
         check_is_fitted(model)
         receipt, account, guarantee = model.receipt_, model.account, model.guarantee_
         if receipt is None or not isinstance(account, Account):

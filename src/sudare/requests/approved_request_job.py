@@ -20,7 +20,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -42,7 +42,6 @@ from sudare.errors import (
 from sudare.files import make_private_folder, remove_folder, space_kept, write_new
 from sudare.parsing import parsed_json
 from sudare.privacy.ledger import Account
-from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.release import Release
 from sudare.privacy.release_file import LARGEST_FILE_BYTES
 from sudare.requests.price import estimator, is_in_state, now
@@ -59,6 +58,9 @@ from sudare.requests.request_account import (
 from sudare.requests.request_actions import enter
 from sudare.requests.request_store import RequestStore
 from sudare.requests.steward_settings import AskableTable, RequestSettings
+
+if TYPE_CHECKING:
+    from sudare.privacy.private_estimator import PrivateEstimator
 
 Step = Literal["reading", "computing", "signing"]
 Tell = Callable[[Step], None]

@@ -7,7 +7,7 @@ import hashlib
 import os
 import uuid
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sudare.errors import DataError, InvalidParameter, SchemaError, SudareError
 from sudare.frames.person_rows import used_row_count
@@ -16,7 +16,6 @@ from sudare.privacy.account_balance import Amount
 from sudare.privacy.accounting import Cost, decimal_up
 from sudare.privacy.guarantee import Guarantee, Unit
 from sudare.privacy.ledger import Quote
-from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.privacy.source_identity import change_times, given_source
 from sudare.report import strength_of
 from sudare.report.privacy_card import Strength
@@ -26,6 +25,9 @@ from sudare.requests.request import Request, Values, Version
 from sudare.requests.request_kinds import Kind, epsilon_fields, kind_named, make
 from sudare.requests.steward_settings import AskableTable, RequestSettings
 from sudare.schema import Schema
+
+if TYPE_CHECKING:
+    from sudare.privacy.private_estimator import PrivateEstimator
 
 # What is the same for both does not depend on how many rows there are.
 _TWO_NUMBERS_OF_ROWS: Final = (1_000, 3_000)

@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaincc
-from scipy.stats import beta, gamma, norm
 
 from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
+from sudare.lazy_exports import loaded_on_use
 from sudare.privacy.fit_plan import Calibrated
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm
 
+# Half a second to import: not before a quantile is asked for.
+stats = loaded_on_use("scipy.stats")
 # Frequencies at which the characteristic function of Laplace noise is added up: beyond the last it is below 1e-6.
 _FREQUENCIES: Final = np.linspace(0.0, 1000.0, 200_001)[1:]
 # |μ| at which quantiles of Laplace noise are computed; between them they are interpolated.
@@ -60,8 +62,8 @@ def gamma_norm_quantile(dimension: int, level: float) -> float:
     if dimension == 1:
         return -math.log1p(-level)
     # The norm is Gamma(dimension), the direction uniform: its coordinate squared is Beta(1/2, (dimension − 1)/2).
-    norms = gamma(dimension).ppf((np.arange(20_000) + 0.5) / 20_000)
-    direction = beta(0.5, (dimension - 1) / 2)
+    norms = stats.gamma(dimension).ppf((np.arange(20_000) + 0.5) / 20_000)
+    direction = stats.beta(0.5, (dimension - 1) / 2)
 
     def excess(bound: float) -> float:
         found: float = np.mean(direction.cdf(np.minimum((bound / norms) ** 2, 1.0))) - level
@@ -81,14 +83,14 @@ def infinity_norm_quantile(dimension: int, level: float) -> float:
         found: float = (1.0 - level) - beyond
         return found
 
-    highest = float(gamma(dimension + 1).isf((1.0 - level) / 2))
+    highest = float(stats.gamma(dimension + 1).isf((1.0 - level) / 2))
     found: float = brentq(excess, 0.0, highest, xtol=1e-12)
     return found
 
 
 def gaussian_quantile(ratio: Floats, cells: int, level: float) -> Floats:
     """The `level` quantile of |e₁ − ratio·e₂| for sums of so many standard normal draws."""
-    found: Floats = norm.ppf((1 + level) / 2) * np.sqrt(cells * (1 + ratio**2))
+    found: Floats = stats.norm.ppf((1 + level) / 2) * np.sqrt(cells * (1 + ratio**2))
     return found
 
 
@@ -197,7 +199,7 @@ def records_for_variance(scale: float, cells: int, level: float, dimension: int 
 
 def _linear_quantile(coefficients: Floats, cells: int, level: float, dimension: int | None) -> Floats:
     """The `level` quantile of |Σ aⱼ eⱼ| for sums eⱼ of so many draws of scale one, by the first two even moments (Cornish and Fisher 1938)."""
-    z = float(norm.ppf((1 + level) / 2))
+    z = float(stats.norm.ppf((1 + level) / 2))
     squares, fourths = (coefficients**2).sum(axis=0), (coefficients**4).sum(axis=0)
     if dimension is None:
         return np.asarray(z * np.sqrt(squares * cells))
