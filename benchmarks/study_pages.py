@@ -149,9 +149,9 @@ def network_image_table() -> str:
     }
     return (
         f"{markdown_table(heads, rows)}\n\nAccuracy on the last fifth, replace-one, means of two seeds, public rule, nothing tuned. Convolutions need not help: with so few digits they lose. "
-        f"A step on 256 images takes {times['8×8', 'hooks']} times as long with Opacus's hooks and {times['8×8', 'ghost']} times with its ghost clipping on 8×8; "
-        f"{times['28×28', 'hooks']} and {times['28×28', 'ghost']} times on 28×28, where both wait for the same products. "
-        "Measured side by side on one core of a busy machine: `python -m benchmarks.network_images`."
+        f"A step on 256 images takes {times['8×8', 'hooks']} times the processor time with Opacus's hooks and {times['8×8', 'ghost']} times with its ghost clipping on 8×8; "
+        f"{times['28×28', 'hooks']} and {times['28×28', 'ghost']} times on 28×28. "
+        "Measured side by side, one thread each, on a busy machine with 512-bit vectors: `python -m benchmarks.network_images`."
     )
 
 
