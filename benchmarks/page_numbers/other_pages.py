@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from benchmarks.page_numbers.places import Told, result, study, study_rows, study_says, told
 from benchmarks.peers import ROOT
 
-_MUTATED = re.compile(r"^\| (\S+) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| [\d.]+ % \|$", re.MULTILINE)
-
 
 def all_told() -> Iterator[Told]:
     """What the pages say."""
@@ -20,31 +18,27 @@ def all_told() -> Iterator[Told]:
 
 
 def _mutation() -> Iterator[Told]:
-    """Scores follow from counts, caught ones from the others, and the last line from those above it.
-
-    A run takes an hour and leaves its counts on the page alone, so that a wrong digit is one that does not add up.
-    """
-    text = (ROOT / "docs" / "mutation.md").read_text("utf-8")
-    yield told("mutation", "1,616 mutants, {} caught, 34 survived ({} %;", 1_616 - 34, 100 * (1_616 - 34) / 1_616)
-    totals = [0, 0, 0, 0]
-    for line in _MUTATED.finditer(text):
-        counts = [int(cell.replace(",", "")) for cell in line.groups()[1:]]
-        if line[1] == "**all**":
-            counts, totals = totals, [0, 0, 0, 0]
-        else:
-            totals = [total + count for total, count in zip(totals, counts, strict=True)]
-        mutants, caught, survived, idle = counts
-        if line[1] == "**all**" and idle:
-            yield told("mutation", "all but {} mutants that time did not allow for", idle)
-        # Both tables may have a line of a module: the first count tells which.
-        yield told(
-            "mutation",
-            f"| {line[1]} | {mutants:,} | {{}} | {{}} | {{}} | {{}} % |",
-            mutants - survived - idle,
-            survived,
-            idle,
-            100 * caught / mutants,
-        )
+    """Scores follow from counts, caught ones from the others, and the last line from those above it."""
+    again = 1_616 - 34
+    yield told("mutation", "1,616 mutants, {} caught, 34 survived ({} %;", again, 100 * again / 1_616)
+    for modules in result("benchmarks/mutation.json").values():
+        rows = [
+            (name, *(found[what] for what in ("mutants", "survived", "not run"))) for name, found in modules.items()
+        ]
+        totals = [sum(row[column] for row in rows) for column in (1, 2, 3)]
+        if totals[2]:
+            yield told("mutation", "all but {} mutants that time did not allow for", totals[2])
+        for name, mutants, survived, idle in (*rows, ("**all**", *totals)):
+            caught = mutants - survived - idle
+            # Both tables may have a line of a module: the first count tells which.
+            yield told(
+                "mutation",
+                f"| {name} | {mutants:,} | {{}} | {{}} | {{}} | {{}} % |",
+                caught,
+                survived,
+                idle,
+                100 * caught / mutants,
+            )
 
 
 def _parquet_lines() -> Told:
@@ -73,6 +67,11 @@ def _versions() -> Iterator[Told]:
     yield told("benchmarks", "runs one sum by Flower {} in one process", flower)
     yield told("benchmarks", "| | Flower {} | file, function |", flower)
     yield told("benchmarks", "On one NVIDIA H200 with JAX {}", result("benchmarks/gpu_results.jsonl")[0]["jax"])
+    (files,) = (
+        each for each in result("benchmarks/perturbing_at_scale.json") if each["name"].startswith("two numbers")
+    )
+    libraries = 100 * files["bytes_before"] / files["peak_bytes"]
+    yield told("benchmarks", "the libraries (in brackets) are {} %", libraries)
     (torch,) = (each["torch"] for each in result("benchmarks/gpu_images.jsonl") if "torch" in each)
     yield told("benchmarks", "(PyTorch {}) on the same network", torch.rpartition(".")[0])
 

@@ -79,6 +79,8 @@ def _classes(summary: dict[str, str], rows: list[dict[str, Any]]) -> Iterator[To
         *areas("auto", 1e-6),
         *areas("statistics", 1e-6),
     )
+    below = [statistics - auto for auto, statistics in zip(areas("auto", 1e-6), areas("statistics", 1e-6), strict=True)]
+    yield told(PAGE, "is the highest of all or {} below that of", max(below))
     bent = row(rows, table="bent, rare label", epsilon=0.5, delta=0.0)
     yield told(
         PAGE, 'at ε = .5 it has {}, and `"statistics"` lose {} to `"mean"` on a table',
