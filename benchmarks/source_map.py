@@ -1,8 +1,8 @@
 """How large the house is: modules, lines, imports between rooms and depth of inheritance, at an older commit and now.
 
-    python -m benchmarks.source_map [--base COMMIT]
+    python -m benchmarks.source_map [--base COMMIT] [--commit COMMIT]
 
-Everything is read from the sources of both, nothing is imported. Writes the table between the marks of docs/source-map.md.
+Everything is read from the sources of both, nothing is imported. Writes benchmarks/source_map.json, and from it the table between the marks of docs/source-map.md.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import json
 import subprocess
 import tarfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "source-map.md"
+RESULTS: Final = ROOT / "benchmarks" / "source_map.json"
 BEGIN, END = "<!-- source map -->", "<!-- end of source map -->"
 DEFAULT_BASE: Final = "3621ff7"
 # Rooms that hold what the papers print, before and after.
@@ -110,10 +112,13 @@ def committed_sources(commit: str) -> dict[str, str]:
         return {name.removeprefix("src/"): file.read().decode() for name, file in files.items() if file is not None}
 
 
-def present_sources() -> dict[str, str]:
-    """src/sudare as it is: path below src → text."""
-    folder = ROOT / "src"
-    return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in sorted(folder.rglob("*.py"))}
+def maps_read(found: Mapping[str, Any]) -> tuple[SourceMap, SourceMap]:
+    """Both maps of a committed result."""
+    before, after = (
+        SourceMap(**{**found[when], "modules": Counter(found[when]["modules"]), "lines": Counter(found[when]["lines"])})
+        for when in ("before", "after")
+    )
+    return before, after
 
 
 def table(before: SourceMap, after: SourceMap) -> str:
@@ -137,8 +142,11 @@ def main() -> None:
     """Print the table and write it to the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", default=DEFAULT_BASE, help="the commit to compare with")
+    parser.add_argument("--commit", default="HEAD", help="the commit to look at")
     arguments = parser.parse_args()
-    before, after = source_map(committed_sources(arguments.base)), source_map(present_sources())
+    before, after = (source_map(committed_sources(commit)) for commit in (arguments.base, arguments.commit))
+    found = {"before": vars(before), "after": vars(after), "commits": [arguments.base, arguments.commit]}
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     text = table(before, after)
     print(text, f"\ndeepest before: {' → '.join(before.deepest)}\ndeepest now: {' → '.join(after.deepest)}")
     page = PAGE.read_text("utf-8")

@@ -1,4 +1,4 @@
-"""The table of mutation scores from what mutmut left behind: `python -m tests.mutation_report [FOLDER …] --write PAGE`.
+"""The table of mutation scores from what mutmut left behind: `python -m tests.mutation_report [FOLDER …] --write PAGE [--run NAME]`.
 
 A folder is one that mutmut ran in; results of several runs (module by module, say) are put together. A mutant counts as
 caught when a test failed or ran into mutmut's time limit; one that was not run counts as not caught.
@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 SURVIVED = 0
+RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "mutation.json"
 MARKER = "<!-- made by python -m tests.mutation_report -->"
 
 
@@ -27,15 +28,26 @@ def exit_codes(folders: Iterable[Path]) -> dict[str, dict[str, int | None]]:
     return {name: found for name, found in codes.items() if found}
 
 
-def table(codes: dict[str, dict[str, int | None]]) -> str:
+def counted(codes: dict[str, dict[str, int | None]]) -> dict[str, dict[str, int]]:
+    """How many mutants a module has, how many of them survived, and how many were not run."""
+    return {
+        module: {
+            "mutants": len(found),
+            "survived": sum(code == SURVIVED for code in found.values()),
+            "not run": sum(code is None for code in found.values()),
+        }
+        for module, found in sorted(codes.items())
+    }
+
+
+def table(counts: dict[str, dict[str, int]]) -> str:
     """A row for every module and one for all."""
     rows = ["| module | mutants | caught | survived | not run | score |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
     totals = [0, 0, 0]
-    for module, found in sorted(codes.items()):
-        survived = sum(code == SURVIVED for code in found.values())
-        idle = sum(code is None for code in found.values())
-        rows.append(_row(module, len(found), survived, idle))
-        totals = [total + part for total, part in zip(totals, (len(found), survived, idle), strict=True)]
+    for module, found in counts.items():
+        parts = found["mutants"], found["survived"], found["not run"]
+        rows.append(_row(module, *parts))
+        totals = [total + part for total, part in zip(totals, parts, strict=True)]
     return "\n".join([*rows, _row("**all**", *totals)])
 
 
@@ -45,14 +57,18 @@ def _row(name: str, mutants: int, survived: int, idle: int) -> str:
 
 
 def main() -> None:
-    """Print the table, and put it into a page behind its marker."""
+    """Print the table; keep its counts, and put it into a page behind its marker."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="*", type=Path, default=[Path()])
     parser.add_argument("--write", type=Path, help="a page whose text after the marker is replaced")
+    parser.add_argument("--run", default="whole run", help="the run of benchmarks/mutation.json that it replaces")
     arguments = parser.parse_args()
-    text = table(exit_codes(arguments.folders))
+    counts = counted(exit_codes(arguments.folders))
+    text = table(counts)
     print(text)
     if arguments.write is not None:
+        kept = json.loads(RESULTS.read_text("utf-8")) | {arguments.run: counts}
+        RESULTS.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
         before = arguments.write.read_text().partition(MARKER)[0]
         arguments.write.write_text(f"{before}{MARKER}\n\n{text}\n")
 

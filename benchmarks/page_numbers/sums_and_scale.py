@@ -12,6 +12,8 @@ from sudare.sums.neighbour_graph import neighbourhood
 
 PAGE = "scale"
 BILLION = 10**9
+# Questions and answers of a sum with a collector, as the page says.
+ROUNDS_OF_THE_NODE = 6
 # Shares of members that are dishonest and that leave, in percent: the columns of the table of neighbours.
 SHARES = ((5, 5), (10, 10), (20, 5), (20, 20), (33, 0), (33, 5))
 SIZES = (50, 100, 200, 500, 1_000)
@@ -87,7 +89,21 @@ def _sums() -> Iterator[Told]:
         large["collector_bytes_sent"] / 1e9, large["certificate_bytes"] / 2e6,
     )  # fmt: skip
     yield told(PAGE, "a sum takes a member less than {} s", up(large["member_seconds"]))
-    thousand = row(sums, who="sudare", members=1_000)
+    thousand, theirs = (row(sums, who=who, members=1_000) for who in ("sudare", "flower"))
+    yield told(
+        "benchmarks",
+        "with {} neighbours each, a server of a thousand members takes {} s, nearly all of them to open shares, ours {} s",
+        theirs["degree"],
+        theirs["collector_seconds"],
+        thousand["collector_seconds"],
+    )
+    pieces = result("benchmarks/scale.json")
+    waited = large["member_seconds"] + ROUNDS_OF_THE_NODE * scale.ROUND_SECONDS
+    rows = scale.OWN_ROWS * (pieces[scale.READING] + pieces[scale.BOUNDING])
+    pure = rows + scale.OWN_ROWS * pieces[scale.MEAN] + pieces[scale.PURE_SHARE] + 2 * waited
+    descent = rows + scale.STEPS * (scale.OWN_ROWS * pieces[scale.GRADIENT] + pieces[scale.GAUSSIAN_SHARE])
+    descent += (scale.STEPS + 1) * waited
+    yield told(PAGE, "as above, **{} s** for one pure sum and **{} minutes** for descent", pure, descent / 60)
     yield told(PAGE, "(at 1,000 members, 5 % and 5 %: {} and {})", thousand["degree"], thousand["threshold"])
 
 

@@ -16,6 +16,7 @@ from benchmarks import (
     database_scans,
     perturbing_at_scale,
     quantile_margins,
+    source_map,
     synthesis,
     table,
     table_scans,
@@ -25,7 +26,7 @@ from benchmarks.page_numbers.pages import pages
 from benchmarks.peers import ROOT
 
 MARKED = re.compile(r"<!-- (?!end of )([^:\n]*?)(?:: ([^\n]*?))? -->\n(.*?)<!-- end of [^\n]*? -->", re.DOTALL)
-# Who looks at the others. The map of the sources is counted from two commits, and told as it was then.
+# Who looks at the others.
 ELSEWHERE = {
     "attacks": "tests/benchmarks/test_attack_tests.py",
     "audits": "tests/dossier/test_audit_evidence.py",
@@ -42,7 +43,6 @@ ELSEWHERE = {
     "proofs": "tests/usability/test_paper_pages.py",
     "repeated runs": "tests/benchmarks/test_repeated_runs.py",
     "secure sums": "tests/benchmarks/test_secure_sums.py",
-    "source map": "tests/benchmarks/test_source_map.py",
     "steps on a GPU": "tests/usability/test_paper_pages.py",
     "steps with convolutions on a GPU": "tests/usability/test_paper_pages.py",
     "study": "tests/usability/test_paper_pages.py",
@@ -67,6 +67,7 @@ WRITTEN: dict[str, Callable[[], str]] = {
     "quantile gaps": lambda: quantile_margins.markdown(read(quantile_margins.GAP_RESULTS)),
     "quantile margins": lambda: quantile_margins.markdown(read(quantile_margins.RESULTS)),
     "results": lambda: table.markdown([Result(**each) for each in read(table.RESULTS)]),
+    "source map": lambda: source_map.table(*source_map.maps_read(read(source_map.RESULTS))),
     "synthesis": lambda: synthesis.table(read(synthesis.RESULTS)),
     "table scans": lambda: table_scans.markdown([table_scans.Outcome(**each) for each in read(table_scans.RESULTS)]),
 }

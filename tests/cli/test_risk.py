@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -156,14 +157,18 @@ def test_risk_in_japanese(sudare: Sudare, colluders: int) -> None:
 
 
 def test_the_answer_on_the_page_is_the_commands(sudare: Sudare) -> None:
-    """Lines of docs/papers/003.md; simulated ones may change with numpy's generators."""
+    """Lines of docs/papers/003.md, those of the simulation with its default number of sums and seed, and what is said of them below."""
     page = (DOCS / "papers" / "003.md").read_text("utf-8")
     command, *printed = page.partition("```console\n$ sudare ")[2].partition("```")[0].splitlines()
     words = command.replace(" --plot risk.png", "").split()
-    told = [line.rstrip() for line in sudare(*words, *QUICK).stdout.splitlines()]
-    shown = [line for line in printed if line and "simulated" not in line]
-    assert len(shown) > 12
+    told = [line.rstrip() for line in sudare(*words).stdout.splitlines()]
+    shown = [line for line in printed if line]
+    assert len(shown) > 14
     assert [line for line in shown if line not in told] == []
+    rows = {name: cells for name, *cells in (re.split(r"  +", line) for line in shown) if "simulated" in name}
+    assert f"in {rows['anybody, 3 colluders: simulated'][0].removeprefix('0')} of all sums" in page
+    one_sum, all_sums = (float(cell) for cell in rows["anybody: simulated"][:2])
+    assert f"turn {100 * one_sum:.0f} % into {100 * all_sums:.0f} %" in page
 
 
 def test_risk_as_json(sudare: Sudare) -> None:

@@ -219,6 +219,15 @@ def test_rows_that_can_be_read_once_are_checked_before_anything_is_charged(accou
     assert account.spent().epsilon == 0
 
 
+def test_the_promises_on_the_page_are_those_of_its_example() -> None:
+    """The text of docs/records.md below its first example, of 5,000 households."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "records.md").read_text("utf-8")
+    printed = page.partition("The three promises are always told together:\n\n```text\n")[2].partition("```")[0]
+    rows = pd.DataFrame({"age": np.linspace(17, 90, 5_000), "heating": ["gas", "oil", "other", "gas"] * 1_250})
+    schema = Schema({"age": Number(17, 90), "heating": Category(("gas", "oil", "other"))})
+    assert str(RecordPerturbation(schema, k=2).fit(rows).statement()).strip() == printed.strip()
+
+
 def test_one_record_can_be_perturbed_but_not_hidden() -> None:
     model = RecordPerturbation(SCHEMA, epsilon=1.0).fit(people(1))
     assert "nobody to hide among" in str(model.statement())
