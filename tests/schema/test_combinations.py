@@ -102,7 +102,7 @@ def test_cells_are_those_of_the_values() -> None:
     alone = Schema(dict(schema.columns), impossible=[{"sex": "male", "age": 100.0}])
     assert alone.known_cells.impossible == ({"sex": {1}, "age": {4}},)
     texts = [cell_text(schema.columns["age"], cell) for cell in range(8)]
-    assert texts == ["0 to 18", "18 to 40", "40 to 65", "65 to 100", "100", "0", "40", "missing"]
+    assert texts == ["[0, 18)", "[18, 40)", "[40, 65)", "[65, 100)", "[100, 100]", "0", "40", "'missing'"]
 
 
 def test_what_a_map_excludes_by_itself_needs_no_combination() -> None:
@@ -214,7 +214,7 @@ def test_maps_that_cannot_hold_are_refused(maps: Any, told: str) -> None:
             [{"sex": "male", "wed": True}, {"sex": "female", "ill": 0}, {"wed": True, "ill": 1}],
             "no row that has True in column 'wed'",
         ),
-        ([{"sex": ["male", "female"], "age": {"low": 18, "below": 40}}], "no row that has 18 to 40 in column 'age'"),
+        ([{"sex": ["male", "female"], "age": {"low": 18, "below": 40}}], r"no row that has \[18, 40\) in column 'age'"),
     ],
 )
 def test_combinations_that_cannot_hold_are_refused(impossible: Any, told: str) -> None:

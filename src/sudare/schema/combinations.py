@@ -30,7 +30,7 @@ from sudare.schema.columns import (
     level_text,
 )
 from sudare.schema.dates import Date
-from sudare.schema.encodings import plain_number
+from sudare.schema.encodings import bin_texts, plain_number
 
 # What stands for the missing values of a number that has a cell for them.
 MISSING: Final = "missing"
@@ -259,17 +259,11 @@ def _value_cell(column: Column, value: Level | float) -> int:
 
 
 def cell_text(column: Column, cell: int) -> str:
-    """A cell of a column in words, all of them public."""
+    """A cell of a column as the schema writes it: public."""
     if not isinstance(column, Number):
         return repr(column.levels[cell])
-    lefts = (column.low, *column.edges)
-    if cell < len(lefts):
-        right = (*column.edges, column.high)[cell]
-        return column.value_text(lefts[cell]) + (
-            "" if _is_one_value(column, cell) else f" to {column.value_text(right)}"
-        )
-    atoms = column.atoms or ()
-    return column.value_text(atoms[cell - len(lefts)]) if cell < len(lefts) + len(atoms) else MISSING
+    texts = [*bin_texts(column), *map(column.value_text, column.atoms or ())]
+    return texts[cell] if cell < len(texts) else repr(MISSING)
 
 
 # From documents
