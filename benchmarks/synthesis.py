@@ -134,9 +134,8 @@ def judge_known() -> None:
             schema, engine="adaptive", epsilon=epsilon, delta=DELTA, neighbours="add-remove", random_state=0
         ).fit(case.fit)
         rows = model.sample(len(case.fit), random_state=0)
-        told = result(
-            Case(case.name, schema, case.fit, case.test), "adaptive", epsilon, rows, time.process_time() - start
-        )
+        # In the cells of the case, as without what is declared.
+        told = result(case, "adaptive", epsilon, rows, time.process_time() - start)
         of_data, drawn = contradictions(schema, case.fit), contradictions(schema, rows)
         found.append({**told, "rows that contradict, data": of_data, "rows that contradict, drawn": drawn})
         print(found[-1], flush=True)

@@ -76,7 +76,7 @@ class PrivateSynthesizer(PrivateEstimator):
     pairs_ : names of the pairs that were counted; those of the tree first, or in the order of the rounds.
     noise_scale_ : scale of the noise that one table would get from the whole budget (public).
     clipped_ : how many values lay outside the bounds, per column; for the owner only.
-    contradicting_rows_ : of every column that another one determines, in how many rows it is another; for the owner only.
+    contradicting_rows_ : of every column that another one determines, in how many rows it is in another cell; for the owner only.
     impossible_rows_ : of every combination that the schema declares impossible, how many rows have it; for the owner only.
     guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
     """
