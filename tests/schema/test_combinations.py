@@ -151,6 +151,7 @@ COLUMNS: dict[str, Column] = {
     "of word": Category(("a", "b"), determined_by="word"),
     "of none": Category(("a", "b"), determined_by="nothing"),
     "ill": Label((0, 1)),
+    "rank": Category(("a", "b"), determined_by="ill"),
 }
 YEARS = {"none": 0, "school": 12, "unknown": 0}
 
@@ -171,6 +172,7 @@ YEARS = {"none": 0, "school": 12, "unknown": 0}
         ({"years": {**YEARS, "none": 1.5}}, "number that the column cannot be"),
         ({"years": {**YEARS, "none": "missing"}}, "not a finite number"),
         ({"years": {**YEARS, 1.5: 0}}, "other than text"),
+        ({"rank": {0: "a", "0": "b", 1: "a"}}, "'rank' names a value twice"),
         ({"word": {"none": "a", "school": "c", "unknown": "a"}}, "value of column 'word' that it cannot have"),
         ({"group": {"0": "a"}}, "'age' determines another by a map, and has bins of several"),
     ],

@@ -289,6 +289,8 @@ def _checked_map(columns: Mapping[str, Column], name: str, values: object) -> Ma
             f"The map of {name!r} is not a table.", f"Write [maps.{name}] with a value for each of {by!r}."
         )
     given = {_key(key): value for key, value in values.items()}
+    if len(given) < len(values):
+        raise SchemaError(f"The map of {name!r} names a value twice.", "List every value once.")
     known = cells_by_text(by, columns[by])
     unknown = next((key for key in given if key not in known), None)
     if unknown is not None:
