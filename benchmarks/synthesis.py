@@ -3,6 +3,7 @@
     python -m benchmarks.synthesis            # the judging tables and Adult: writes benchmarks/synthesis.json
     python -m benchmarks.synthesis --aim      # AIM on the same tables and cells (benchmarks/aim_peer.py): written there too
     python -m benchmarks.synthesis --determined   # Adult with education-num determined by education: how many rows contradict
+    python -m benchmarks.synthesis --known        # the same with that map and impossible families declared: how many rows contradict
     python -m benchmarks.synthesis --tune     # tuning tables with other constants of the engine "adaptive"
 
 Distances are total variation between the table of a pair in the data and in as many synthetic rows, in the cells of the schema.
@@ -30,10 +31,12 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.panel.tuning_and_judging import tables
 from benchmarks.peers import AIM, ROOT, peer_python
+from sudare.papers.adult_schema import ADULT_SCHEMA
 from sudare.papers.datasets import data
 from sudare.schema import Category, Label, Number, Schema, encode
+from sudare.schema.combinations import cell_count
 from sudare.synthesis import PrivateSynthesizer, adaptive_marginals, tree_distribution
-from sudare.synthesis.table_cells import cell_count, coded_rows, decoded
+from sudare.synthesis.table_cells import coded_rows, decoded
 
 RESULTS: Final = Path(__file__).with_suffix(".json")
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "records.md"
@@ -100,6 +103,52 @@ def judge_determined() -> None:
         })  # fmt: skip
         print(found[-1], flush=True)
     RESULTS.write_text(json.dumps({**json.loads(RESULTS.read_text()), "adult, determined": found}, indent=1) + "\n")
+
+
+def known_adult(case: Case) -> Schema:
+    """Adult with what the survey's documentation says: the number of each education, and that husbands are men, wives women and both married."""
+    educations = ADULT_SCHEMA.columns["education"].levels  # type: ignore[union-attr]
+    apart = ["Never-married", "Divorced", "Separated", "Widowed", "Married-spouse-absent"]
+    columns = {
+        "education": Category(educations),
+        "education-num": Number(1, 16, whole=True, bins=tuple(range(2, 17)), determined_by="education"),
+    }
+    return Schema(
+        {**case.schema.columns, **columns},
+        maps={"education-num": {name: place for place, name in enumerate(educations, 1)}},
+        impossible=(
+            {"relationship": "Husband", "sex": "Female"},
+            {"relationship": "Wife", "sex": "Male"},
+            {"relationship": ["Husband", "Wife"], "marital-status": apart},
+        ),
+    )
+
+
+def judge_known() -> None:
+    """Adult with its declared map and impossible families: rows that contradict them, in the data and drawn, at every ε."""
+    case, found = adult(), []
+    schema = known_adult(case)
+    for epsilon in EPSILONS:
+        start = time.process_time()
+        model = PrivateSynthesizer(
+            schema, engine="adaptive", epsilon=epsilon, delta=DELTA, neighbours="add-remove", random_state=0
+        ).fit(case.fit)
+        rows = model.sample(len(case.fit), random_state=0)
+        # In the cells of the case, as without what is declared.
+        told = result(case, "adaptive", epsilon, rows, time.process_time() - start)
+        of_data, drawn = contradictions(schema, case.fit), contradictions(schema, rows)
+        found.append({**told, "rows that contradict, data": of_data, "rows that contradict, drawn": drawn})
+        print(found[-1], flush=True)
+    RESULTS.write_text(json.dumps({**json.loads(RESULTS.read_text()), "adult, known": found}, indent=1) + "\n")
+
+
+def contradictions(schema: Schema, rows: pd.DataFrame) -> list[int]:
+    """Rows with an impossible pair of education and its number, then with each impossible family; counted in the table itself."""
+    numbers = rows["education"].map(schema.maps["education-num"])
+    wrong = [rows["education-num"] != numbers]
+    for combination in schema.impossible:
+        wrong.append(np.logical_and.reduce([rows[name].isin(values) for name, values in combination.items()]))
+    return [int(each.sum()) for each in wrong]
 
 
 def judging_cases() -> Iterator[Case]:
@@ -295,13 +344,15 @@ def main() -> None:
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--aim", action="store_true")
     parser.add_argument("--determined", action="store_true")
+    parser.add_argument("--known", action="store_true")
     parser.add_argument("--page", action="store_true", help="only write the page's table from the file of results")
     parser.add_argument("--tables", nargs="+", default=[ADULT, *JUDGED], help="for AIM: these only")
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS, help="for AIM: these only")
     asked = parser.parse_args()
-    if asked.tune or asked.determined:
-        tune() if asked.tune else judge_determined()
-        return
+    for is_asked, judge_part in ((asked.tune, tune), (asked.determined, judge_determined), (asked.known, judge_known)):
+        if is_asked:
+            judge_part()
+            return
     if asked.aim:
         judge_aim(asked.tables, asked.epsilons)
     elif not asked.page:

@@ -183,3 +183,44 @@ def test_dates_of_synthetic_rows_are_written_as_the_schema_reads_them(
     checked = sudare("schema", "check", "rows.csv", "--schema", "days.toml")
     assert checked.exit_code == 0, checked.stderr
     assert "20 rows match the schema." in checked.stdout
+
+
+def test_what_the_schema_says_cannot_be_is_in_no_row(hospital: Path, sudare: Sudare) -> None:
+    """Smokers are ill by declaration, though the table has others; the code follows the answer."""
+    rows = pd.read_parquet("visits.parquet")
+    rows.assign(code=0).to_parquet("visits.parquet")
+    schema = (
+        SCHEMA_WITH_LABEL
+        + """
+[columns.code]
+kind = "number"
+low = 0
+high = 9
+determined_by = "smoker"
+
+[maps.code]
+no = 0.5
+yes = 7
+
+[[impossible]]
+smoker = "yes"
+ill = 0
+"""
+    )
+    Path("visits.toml").write_text(schema)
+    assert sudare("schema", "check", "visits.parquet", "--schema", "visits.toml").exit_code == 0
+    assert sudare(*BASE, "--dry-run").exit_code == 10
+    made = sudare(*BASE, "--engine", "adaptive", *PAY)
+    assert made.exit_code == 0, made.stderr
+    words = ("sample", "visits.sudare", "--rows", 2000, "-o", "rows.parquet")
+    for given in ((), ("--given", "code=7"), ("--given", "ill=1")):
+        assert sudare(*words, *given).exit_code == 0
+        drawn = pd.read_parquet("rows.parquet")
+        Path("rows.parquet").unlink()
+        assert not ((drawn["smoker"] == "yes") & (drawn["ill"] == 0)).any()
+        assert (drawn["code"] == drawn["smoker"].map({"no": 0.5, "yes": 7})).all()
+    assert sudare(*words, "--given", "code=0").exit_code == 10
+    Path("visits.toml").write_text(schema.replace("yes = 7", ""))
+    refused = sudare(*BASE, "--engine", "adaptive", "--dry-run")
+    assert refused.exit_code == 11
+    assert "no value for 'smoker' = 'yes'" in refused.stderr

@@ -35,9 +35,23 @@ values = [true, false]
 kind = "label"
 classes = [0, 1, -2]
 
+[columns.group]
+kind = "category"
+values = ["a", "b"]
+determined_by = "smoker"
+
 [person]
 column = "patient_id"
 most_rows = 3
+
+[maps.group]
+true = "a"
+false = "b"
+
+[[impossible]]
+smoker = true
+age = { below = 18 }
+"blood type" = ["A", "not known"]
 """
 WORDS = [
     *"[]{}=\"'.,#\n\\?-",
@@ -52,6 +66,9 @@ WORDS = [
         "person",
         "target",
         "most_rows",
+        "maps",
+        "impossible",
+        "below",
         "column",
         "label",
     ),

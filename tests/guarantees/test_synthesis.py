@@ -481,3 +481,27 @@ def test_rows_that_keep_their_groups_are_caught():
 
     audit = distinguish(combinations, (first, second), 1.0, samples=200)
     assert not audit.holds
+
+
+KNOWN_REGIONS = Schema(
+    dict(REGIONS.columns),
+    maps={"region": {"a": "x", "b": "x", "c": "y"}},
+    impossible=[{"region": "y", "age": {"low": 50}}, {"town": "b", "age": {"below": 10}}],
+)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_a_row_that_contradicts_what_is_declared_is_protected_like_any_other(delta):
+    """Neither a map nor an impossible combination looks at rows; the first is not even counted."""
+    first = pd.DataFrame({"town": ["a"] * 9, "region": ["x"] * 9, "age": [40.0] * 9})
+    for changed in (["c", "x", 90.0], ["b", "y", 0.0]):
+        second = first.copy()
+        second.loc[0] = changed
+        for engine in ((first, second), (second, first)):
+            loss, allowed = lost(*engine, schema=KNOWN_REGIONS, engine="adaptive", delta=delta, epsilon=3.0)
+            assert loss <= allowed
+    # A row that contradicts the map and nothing else leaves no trace at all.
+    wrong = first.assign(region=["y"] * 9)
+    loss, _ = lost(first, wrong, schema=KNOWN_REGIONS, engine="adaptive", delta=delta, epsilon=3.0)
+    # Gaussian noise is told by what its distance from an ideal one may be.
+    assert float(loss) < 1e-12

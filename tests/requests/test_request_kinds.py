@@ -88,6 +88,17 @@ def test_a_category_becomes_the_label_and_the_old_label_a_category():
         with_target(SCHEMA, "nothing")
 
 
+def test_a_column_that_becomes_the_label_follows_no_map():
+    columns = {
+        "a": Category((0, 1)),
+        "b": Category((0, 1), determined_by="a"),
+        "c": Category((0, 1), determined_by="a"),
+    }
+    known = Schema(columns, maps={"b": {0: 0, 1: 1}, "c": {0: 1, 1: 0}}, impossible=[{"a": 0, "c": 0}])
+    moved = with_target(known, "b")
+    assert (moved.label, moved.maps, moved.impossible) == ("b", {"c": known.maps["c"]}, known.impossible)
+
+
 @pytest.mark.parametrize(("kind", "schema"), [("logistic", NUMBERS), ("ridge", SCHEMA)])
 def test_a_target_that_a_kind_cannot_predict_is_refused(kind, schema):
     with pytest.raises(InvalidParameter, match="--target"):

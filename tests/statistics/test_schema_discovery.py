@@ -183,3 +183,15 @@ def test_of_a_person_no_more_rows_are_counted_than_are_kept(monkeypatch: pytest.
 def test_a_column_to_drop_that_is_nearly_right_is_told(table: pd.DataFrame) -> None:
     with pytest.raises(ColumnMissing, match="Did you mean 'income'"):
         planned_draft(table, epsilon=1.0, drop=["imcome"])
+
+
+def test_declared_facts_about_several_columns_stay_in_the_draft(table: pd.DataFrame) -> None:
+    known = Schema(
+        {"age": Number(0, 110, bins=(18,)), "smoker": Category((False, True))},
+        drop=["id", "empty"],
+        impossible=[{"age": {"below": 18}, "smoker": True}],
+    )
+    found = Schema.from_toml(
+        draft_privately(table, planned_draft(table, epsilon=3.0, declared=known), random_state=1).text
+    )
+    assert found.impossible == known.impossible

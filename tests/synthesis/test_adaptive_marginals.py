@@ -9,14 +9,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
-from sudare.errors import InvalidParameter
+from sudare.errors import InvalidParameter, SchemaError
+from sudare.privacy import Ledger, Release
 from sudare.privacy.noise import SeededNoise
-from sudare.schema import Category, Label, Number, Schema
+from sudare.schema import Category, Label, Number, Schema, Span
+from sudare.schema.columns import level_text
 from sudare.synthesis import PrivateSynthesizer, adaptive_marginals
 from sudare.synthesis.adaptive_marginals import UNITS, AdaptiveEngine, most_stages, released_rounds
 from sudare.synthesis.staged_budget import StagedNoise
 from sudare.synthesis.table_cells import CodedRows, Layout
+from tests.release_kit import KEY, TRUSTED
 
 SCHEMA = Schema(
     {"a": Category(tuple(range(5))), "b": Category(tuple(range(5))), "c": Category((0, 1)), "x": Number(0, 10)}
@@ -213,3 +218,173 @@ def test_columns_that_others_determine_are_for_one_engine_and_known_columns():
         columns = {**DEGREES.columns, "years": Number(0, 21, determined_by=by)}
         with pytest.raises(InvalidParameter, match="determined by"):
             PrivateSynthesizer(Schema(columns), engine="adaptive").fit(graduates(50))
+
+
+KNOWN_DEGREES = Schema(
+    {**DEGREES.columns, "years": Number(0, 21, determined_by="degree"), "wed": Category(("no", "yes"), missing="yes")},
+    maps={"years": {"none": 0, "school": 12.5, "bachelor": 16, "master": 20, "doctor": 21}},
+    impossible=[{"wed": "yes", "years": [0, 20]}, {"degree": "doctor", "age": {"below": 26}}],
+)
+
+
+def known_graduates(count: int, schema: Schema = KNOWN_DEGREES) -> pd.DataFrame:
+    """Half of the rows contradict the map, and many have what cannot be."""
+    frame = graduates(count).assign(wed=np.where(np.arange(count) % 3 == 0, "yes", None))
+    frame.loc[::2, "years"] = 3.0
+    return frame[[*schema.columns]]
+
+
+def violations(schema: Schema, frame: pd.DataFrame) -> int:
+    """Rows that contradict a schema, found in the table itself."""
+
+    def are(name: str, told: Any) -> pd.Series:
+        if isinstance(told, Span):
+            low, below = (-np.inf if told.low is None else told.low), (np.inf if told.below is None else told.below)
+            return (frame[name] >= low) & (frame[name] < below)
+        if told == "missing" and isinstance(schema.columns[name], Number):
+            return frame[name].isna()
+        return frame[name] == told
+
+    wrong = [pd.Series(False, index=frame.index)]
+    for name, values in schema.maps.items():
+        by = schema.columns[name].determined_by
+        keys = [level_text(value) for value in frame[by].tolist()]
+        wrong.append(frame[name] != pd.Series([values[key] for key in keys], index=frame.index))
+    for combination in schema.impossible:
+        each = [np.logical_or.reduce([are(name, told) for told in values]) for name, values in combination.items()]
+        wrong.append(pd.Series(np.logical_and.reduce(each), index=frame.index))
+    return int(np.logical_or.reduce(wrong).sum())
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_what_is_declared_is_never_violated_also_where_rows_contradict_it(epsilon, delta):
+    table = known_graduates(900)
+    assert violations(KNOWN_DEGREES, table) > 300
+    model = PrivateSynthesizer(
+        KNOWN_DEGREES, engine="adaptive", epsilon=epsilon, delta=delta, random_state=0, neighbours="add-remove"
+    ).fit(table)
+    assert violations(KNOWN_DEGREES, pd.concat(model.sample_batches(5000, 1), ignore_index=True)) == 0
+    for given_values in ({"years": 12.5}, {"wed": "yes"}, {"age": 20}, {"degree": "doctor", "age": 80}):
+        assert violations(KNOWN_DEGREES, model.sample(300, 2, given=given_values)) == 0
+    for impossible in ({"years": 12.0}, {"years": 20, "wed": "yes"}, {"degree": "doctor", "age": 25}):
+        with pytest.raises(InvalidParameter, match="No row"):
+            model.sample(5, given=impossible)
+
+
+def test_rows_that_contradict_are_counted_for_the_owner_alone():
+    table = known_graduates(900)
+    model = PrivateSynthesizer(KNOWN_DEGREES, engine="adaptive", random_state=0).fit(table)
+    numbers = table["degree"].map(dict(KNOWN_DEGREES.maps["years"]))
+    cells = [np.floor(np.minimum(each, 20.99) / 2.1) for each in (numbers, table["years"])]
+    assert model.contradicting_rows_["years"] == int((cells[0] != cells[1]).sum()) > 300
+    # Gaps count as "yes".
+    assert model.impossible_rows_ == [
+        int(table["degree"].isin(["none", "master"]).sum()),
+        int(((table["degree"] == "doctor") & (table["age"] < 26)).sum()),
+    ]
+    kept = copy.copy(pickle.loads(pickle.dumps(model)))
+    assert not hasattr(kept, "contradicting_rows_")
+    assert not hasattr(kept, "impossible_rows_")
+    assert violations(KNOWN_DEGREES, kept.sample(500, 0)) == 0
+
+
+def test_a_declared_map_costs_nothing():
+    """What is released is the same to the last digit as without the column."""
+    table = known_graduates(900)
+    without = Schema({name: column for name, column in KNOWN_DEGREES.columns.items() if name != "years"})
+    declared = Schema(dict(KNOWN_DEGREES.columns), maps=KNOWN_DEGREES.maps)
+    counted = Schema(dict(KNOWN_DEGREES.columns))
+    fits = [
+        PrivateSynthesizer(schema, engine="adaptive", epsilon=1.0, delta=1e-6, random_state=0).fit(table)
+        for schema in (without, declared, counted)
+    ]
+    engines = [model._engine() for model in fits]
+    assert {*fits[0].released_} == {*fits[1].released_}
+    assert all(np.array_equal(fits[0].released_[name], fits[1].released_[name]) for name in fits[0].released_)
+    assert engines[0].columns_noise() == engines[1].columns_noise()
+    assert engines[2].columns_noise().noise_scale > engines[1].columns_noise().noise_scale
+    assert fits[0].guarantee_ == fits[1].guarantee_
+
+
+def test_a_release_keeps_what_is_declared(tmp_path):
+    account = Ledger(tmp_path / "ledger.db").account("graduates", 2.0)
+    model = PrivateSynthesizer(KNOWN_DEGREES, engine="adaptive", account=account).fit(known_graduates(600))
+    Release.of(model).save(tmp_path / "rows.sudare", key=KEY)
+    received = Release.load(tmp_path / "rows.sudare", trusted=TRUSTED).model()
+    assert received.declared_.maps == KNOWN_DEGREES.maps
+    assert received.declared_.impossible == KNOWN_DEGREES.impossible
+    assert violations(KNOWN_DEGREES, received.sample(3000, 3)) == 0
+    assert received.sample(100, 3).equals(model.sample(100, 3))
+
+
+@pytest.mark.parametrize("engine", ["marginals", "microaggregation"])
+def test_other_engines_refuse_what_they_do_not_keep(engine):
+    known = Schema({"a": Category((0, 1)), "b": Category((0, 1))}, impossible=[{"a": 0, "b": 0}])
+    with pytest.raises(InvalidParameter, match="does not keep impossible combinations"):
+        PrivateSynthesizer(known, engine=engine).fit(pd.DataFrame({"a": [0, 1], "b": [1, 0]}))
+
+
+def test_a_distribution_that_forgets_what_is_impossible_is_caught(monkeypatch):
+    """The check of these tests sees one that does."""
+    monkeypatch.setattr(AdaptiveEngine, "_possible", {})
+    model = PrivateSynthesizer(KNOWN_DEGREES, engine="adaptive", random_state=0).fit(known_graduates(900))
+    assert violations(KNOWN_DEGREES, model.sample(2000, 1)) > 0
+
+
+def test_a_map_that_is_counted_though_it_is_declared_is_caught():
+    counted = Schema(dict(KNOWN_DEGREES.columns))
+    model = PrivateSynthesizer(counted, engine="adaptive", random_state=0).fit(known_graduates(900))
+    assert violations(KNOWN_DEGREES, model.sample(2000, 1)) > 0
+
+
+@st.composite
+def small_schemas(draw: st.DrawFn) -> Schema:
+    """Three or four columns, one of which another may determine, and combinations of two or three of them that cannot be."""
+    kinds = {
+        "category": Category(("a", "b", "c"), missing="d"),
+        "truth": Category((False, True)),
+        "whole": Number(0, 9, whole=True, bins=(1, 4, 7), atoms=(5,), missing="indicator"),
+        "number": Number(-1, 1, bins=(0.0, 0.5), atoms=(0.25,)),
+    }
+    chosen = draw(st.lists(st.sampled_from(list(kinds)), min_size=2, max_size=4))
+    columns: dict[str, Any] = {f"x{place}": kinds[kind] for place, kind in enumerate(chosen)}
+    maps: dict[str, Any] = {}
+    by = next((name for name, column in columns.items() if isinstance(column, Category)), None)
+    if by is not None and draw(st.booleans()):
+        columns["mapped"] = Number(0, 3, determined_by=by)
+        maps["mapped"] = {level_text(level): draw(st.floats(0, 3)) for level in columns[by].levels}
+    told = {
+        "category": st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, max_size=3),
+        "truth": st.booleans(),
+        "whole": st.sampled_from([0, "missing", Span(below=4), Span(1, 7), Span(low=7)]),
+        "number": st.sampled_from([Span(below=0), Span(0, 0.5), Span(low=0.5)]),
+    }
+    values = {f"x{place}": told[kind] for place, kind in enumerate(chosen)}
+    if maps:
+        values["mapped"] = st.just(Span(below=draw(st.floats(0.5, 3))))
+    names = st.lists(st.sampled_from(list(values)), min_size=2, max_size=3, unique=True)
+    impossible = [{name: draw(values[name]) for name in draw(names)} for _ in range(draw(st.integers(1, 4)))]
+    try:
+        return Schema(columns, maps=maps, impossible=impossible)
+    except SchemaError as error:
+        assume("leaves no row" not in error.problem)
+        raise
+
+
+@given(small_schemas(), st.integers(0, 2**32 - 1), st.sampled_from([0.01, 1.0, 20.0]), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_no_row_violates_any_small_schema(schema, seed, epsilon, is_labelled):
+    random, rows = np.random.default_rng(seed), 60
+    table = {}
+    for name, column in schema.columns.items():
+        if isinstance(column, Number):
+            values = random.uniform(column.low, column.high, rows)
+            table[name] = np.rint(values) if column.whole else values
+        else:
+            table[name] = random.choice(np.array(column.values, dtype=object), rows)
+    label = next(iter(schema.columns)) if is_labelled else None
+    model = PrivateSynthesizer(
+        schema, label=label, engine="adaptive", epsilon=epsilon, delta=1e-6, random_state=seed % 1000
+    ).fit(pd.DataFrame(table))
+    assert violations(schema, model.sample(400, seed)) == 0

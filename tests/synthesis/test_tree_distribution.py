@@ -121,3 +121,25 @@ def test_sharp_tables_that_contradict_each_other_do_not_run_away():
     for _, table in found.pair_shares():
         assert table.sum() == pytest.approx(1)
         assert np.trace(table) > 0.98
+
+
+def test_what_is_impossible_has_no_rows_also_where_floats_vanish():
+    """A table asks for impossible cells alone, and a clique's possible ones are so improbable that floats lose them."""
+    tree = CliqueTree.of_tables([(0, 1), (1, 2)], (2, 2, 2))
+    possible = {(0, 1): np.array([[0.0, 1.0], [1.0, 1.0]]), (1, 2): np.array([[1.0, 1.0], [0.0, 1.0]])}
+    found = TreeDistribution(tree, 100.0, possible)
+    for pair, table in possible.items():
+        found.add(NoisyTable(pair, 1000.0 * (1 - table), 1.0), tree)
+    found.fit(30)
+    assert [found.shares(pair)[table == 0].sum() for pair, table in possible.items()] == [0, 0]
+    given = found.conditioned({0: [0]})
+    assert given is not None
+    assert {*zip(*given.drawn(50, np.random.default_rng(0)), strict=True)} == {(0, 1, 1)}
+    assert found.conditioned({0: [0], 1: [0]}) is None
+    # What floats lose is drawn among possible cells.
+    child = next(place for place, shared in enumerate(tree.separators) if shared)
+    found._beliefs[child][:] = 0.0
+    drawn = np.column_stack(found.drawn(2000, np.random.default_rng(1)))
+    for (first, second), table in possible.items():
+        assert table[drawn[:, first], drawn[:, second]].all()
+    assert len({*map(tuple, drawn.tolist())}) == 4

@@ -439,3 +439,19 @@ def test_a_column_that_was_ticked_cannot_be_a_key_and_nothing_is_charged(tmp_pat
     # A column that is only not declared may be one.
     (tmp_path / "schemas" / "visits.toml").write_text(saved(page, "visits").replace('"patient_id"', '"other"'))
     assert analyst.submit("/requests/new", asked).status_code == 303
+
+
+def test_what_the_form_does_not_show_of_several_columns_stays(page: TestPage) -> None:
+    told = '\n[[impossible]]\nward = ["north"]\ncode = [2]\n'
+    (page.folder / "schemas" / "stays.toml").write_text(TEXT + told)
+    client, path = page.client(), "/schemas/stays"
+    sent = fields_of(client.get(path).text) | {"high-0": "70"}
+    assert client.submit(path, {"digest": digest(client, path), **sent}).status_code == 303
+    schema = Schema.from_toml(saved(page))
+    assert schema.columns["stay"].high == 70
+    assert schema.impossible == ({"ward": ("north",), "code": (2,)},)
+    # A column that they name is not taken away unseen.
+    sent = fields_of(client.get(path).text) | {"remove-2": "yes"}
+    answer = client.submit(path, {"digest": digest(client, path), **sent})
+    assert answer.status_code == 400
+    assert Schema.from_toml(saved(page)) == schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -68,6 +68,10 @@ def unnamed_columns(numbers: tuple[Number, ...]) -> Schema:
     return Schema({f"x{index}": number for index, number in enumerate(numbers)})
 
 
+# Facts about several columns, written where there are any.
+COMBINATIONS: Final = ("maps", "impossible")
+
+
 def written_columns(declared: Schema) -> dict[str, Any]:
     """Declared columns as plain values; a list of pairs, because their order is one of the facts."""
     written: dict[str, Any] = json.loads(written_text(declared))
@@ -79,8 +83,16 @@ def written_text(declared: Schema) -> str:
     """The canonical text of `written_columns`; text, because what is kept must not be changed by whoever is given it."""
     document = declared.to_dict()
     return canonical_json(
-        {"columns": [list(pair) for pair in document["columns"].items()], "person": document.get("person")}
+        {
+            "columns": [list(pair) for pair in document["columns"].items()],
+            "person": document.get("person"),
+            **_combinations(document),
+        }
     )
+
+
+def _combinations(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: document[name] for name in COMBINATIONS if name in document}
 
 
 def read_columns(parameters: Mapping[str, Any]) -> Schema:
@@ -90,9 +102,9 @@ def read_columns(parameters: Mapping[str, Any]) -> Schema:
         isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in columns
     ):
         raise unfit("its columns are not declared")
-    document = {"columns": dict(columns)}
+    document = {"columns": dict(columns), **_combinations(parameters)}
     declared = Schema.from_dict(document if person is None else {**document, "person": person})
-    if written_text(declared) != canonical_json({"columns": columns, "person": person}):
+    if written_text(declared) != canonical_json({"columns": columns, "person": person, **_combinations(parameters)}):
         raise unfit("its columns are not declared in canonical form")
     return declared
 

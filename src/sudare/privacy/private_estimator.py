@@ -120,6 +120,7 @@ class PrivateEstimator(BaseEstimator):
         "clipped_",
         "cut_rows_",
         "contradicting_rows_",
+        "impossible_rows_",
         "_source",
         "_given_slice",
     )
@@ -286,6 +287,7 @@ class PrivateEstimator(BaseEstimator):
     @classmethod
     def _suited(cls, schema: Schema) -> Schema:
         """The schema's features, or its number columns; a missing number stands at its centre where one was declared."""
+        schema = schema.without_combinations
         if not cls.numbers_only:
             return schema if schema.target is None else Schema(dict(schema.features), schema.person)
         numbers = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from sudare.privacy.declared_columns import read_columns, written_columns
+from sudare.privacy.declared_columns import COMBINATIONS, read_columns, written_columns
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.release_content import unfit
 from sudare.safe_text import text_fault
@@ -44,7 +44,7 @@ def read_declarations(
 
     `extra` are the names of those that one learner writes besides, `later` those of them that older versions did not write.
     """
-    if {*parameters, *set(later).intersection(extra)} - {_SLICE} != {*_NAMES, *extra}:
+    if {*parameters, *set(later).intersection(extra)} - {_SLICE, *COMBINATIONS} != {*_NAMES, *extra}:
         raise unfit("its parameters are not those of its learner")
     if type(parameters["epsilon"]) is not float or type(parameters["delta"]) is not float:
         raise unfit("a parameter is not a number")

@@ -273,7 +273,9 @@ def with_target(schema: Schema, target: str | None) -> Schema:
                 "Declare the column as a label in the schema.",
             )
         columns[target] = Label(chosen.values, chosen.missing)
-    return replace(schema, columns=columns, target=target)
+    # What is predicted is determined by no column any more.
+    maps = {name: values for name, values in schema.maps.items() if name != target}
+    return replace(schema, columns=columns, target=target, maps=maps)
 
 
 def make(kind: str | Kind, schema: Schema, values: Mapping[str, Any], **held: Any) -> Any:

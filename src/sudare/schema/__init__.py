@@ -6,6 +6,7 @@ from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
     from sudare.schema.columns import Category, Column, Label, Level, Number, Person
+    from sudare.schema.combinations import Span
     from sudare.schema.dates import Date, DatePart
     from sudare.schema.declaration import Schema
     from sudare.schema.encoder import Counted, Encoded, SchemaEncoder, counted, encode
@@ -15,6 +16,7 @@ else:
     __getattr__, __dir__ = opened_on_use(
         __name__,
         {
+            "combinations": "Span",
             "columns": "Category Column Label Level Number Person",
             "dates": "Date DatePart",
             "declaration": "Schema",
@@ -39,6 +41,7 @@ __all__ = [
     "Person",
     "Schema",
     "SchemaEncoder",
+    "Span",
     "Table",
     "as_table",
     "counted",

@@ -47,7 +47,7 @@ class Number:
     0/1 column that says so; in the binned encoding missing is a bin of its own). None: missing values are an error.
     `whole` says that all values are whole numbers: others are an error, bins begin at whole numbers, and what is synthesized or perturbed is whole.
     `atoms` are single values that many rows have (0, or 40 hours a week): each is a cell of its own in a synthetic table.
-    `determined_by` names a column whose value leaves one value for this one; synthetic rows never have two.
+    `determined_by` names a column whose value leaves one value for this one; synthetic rows never have two. Which one can be declared in a Schema's `maps`.
     """
 
     low: float

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +24,13 @@ from sudare.safe_text import looks_like_a_value
 from sudare.schema.canonical_value_texts import canonical_texts
 from sudare.schema.column_values import Codes, clipped_numbers, codes, holds, nobody_named
 from sudare.schema.columns import Category, Column, Label, Level, Number, Person, column_name, listed
+from sudare.schema.combinations import (
+    Combination,
+    KnownCells,
+    Map,
+    checked_combinations,
+    checked_maps,
+)
 from sudare.schema.encodings import (
     ENCODINGS,
     Block,
@@ -45,12 +52,16 @@ class Schema:
     The target is the label, or the number that `target` names; all other columns are features. With a person
     declared, guarantees are about persons; the person column is not among the columns. `drop` names columns that tables
     have and that are left out, so that nobody needs to make a table without them, which would be another source.
+    `maps` has, for a column that another one determines, its value for each value of that one; `impossible` values of columns that
+    no row has together. Synthetic tables keep both in every row.
     """
 
     columns: Mapping[str, Column]
     person: Person | None = None
     target: str | None = None
     drop: tuple[str, ...] = ()
+    maps: Mapping[str, Map] = field(default_factory=dict)
+    impossible: tuple[Combination, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping) or not self.columns:
@@ -68,6 +79,7 @@ class Schema:
         self._check_person()
         object.__setattr__(self, "target", self._checked_target())
         object.__setattr__(self, "drop", self._checked_drop())
+        self._check_combinations()
         # Encoded names begin with a column's own name and "=": only where that sign is in a name can two be the same.
         if any("=" in name for name in self.features):
             for encoding in ENCODINGS:
@@ -93,6 +105,21 @@ class Schema:
                 "Remove their declarations, or take them out of `drop`.",
             )
         return tuple(dict.fromkeys(dropped))
+
+    def _check_combinations(self) -> None:
+        object.__setattr__(self, "maps", checked_maps(self.columns, self.maps))
+        object.__setattr__(self, "impossible", checked_combinations(self.columns, self.maps, self.impossible))
+        self.known_cells.check()
+
+    @cached_property
+    def known_cells(self) -> KnownCells:
+        """Maps and impossible combinations in cells of the columns."""
+        return KnownCells.of(self.columns, self.maps, self.impossible)
+
+    @property
+    def without_combinations(self) -> Schema:
+        """The same facts about single columns, and none about several."""
+        return replace(self, maps={}, impossible=()) if self.maps or self.impossible else self
 
     def _checked_target(self) -> str | None:
         labels = [name for name, column in self.columns.items() if isinstance(column, Label)]
@@ -237,7 +264,7 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Nested dictionaries of plain types; `Schema.from_dict` gives the same schema back."""
-        return write_document(self.columns, self.target, self.person, self.drop)
+        return write_document(self.columns, self.target, self.person, self.drop, self.maps, self.impossible)
 
     @classmethod
     def from_toml(cls, text: str) -> Schema:
@@ -294,7 +321,7 @@ class Schema:
         if not isinstance(other, Schema):
             return NotImplemented
         same_columns = list(self.columns.items()) == list(other.columns.items())
-        return same_columns and (self.person, self.target, self.drop) == (other.person, other.target, other.drop)
+        return same_columns and self._beside_columns == other._beside_columns
 
     def __hash__(self) -> int:
         return self._hash
@@ -302,10 +329,24 @@ class Schema:
     @cached_property
     def _hash(self) -> int:
         """Computed once: what a schema allows is looked up by it, and its columns may be many."""
-        return hash((tuple(self.columns.items()), self.person, self.target, self.drop))
+        return hash((tuple(self.columns.items()), self._beside_columns))
+
+    @cached_property
+    def _beside_columns(self) -> tuple[Any, ...]:
+        """All other facts, of which two schemas are equal that have the same; text tells 1 from true."""
+        maps = repr(sorted((name, [*values.items()]) for name, values in self.maps.items()))
+        return self.person, self.target, self.drop, maps, repr([[*each.items()] for each in self.impossible])
 
     def __reduce__(self) -> tuple[type[Schema], tuple[Any, ...]]:
-        return Schema, (dict(self.columns), self.person, self.target, self.drop)
+        maps = {name: dict(values) for name, values in self.maps.items()}
+        return Schema, (
+            dict(self.columns),
+            self.person,
+            self.target,
+            self.drop,
+            maps,
+            tuple(map(dict, self.impossible)),
+        )
 
     def __repr__(self) -> str:
         target = f", target {self.target!r}" if self.target else ""

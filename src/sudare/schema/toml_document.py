@@ -12,6 +12,7 @@ import tomli_w
 from sudare.errors import SchemaError
 from sudare.parsing import NotParsed, parsed_toml
 from sudare.schema.columns import Category, Column, Label, Number, Person
+from sudare.schema.combinations import Combination, Map, plain_combination, plain_map
 from sudare.schema.dates import Date, DatePart
 from sudare.schema.encodings import plain_number
 
@@ -25,7 +26,7 @@ KINDS: dict[str, type[Column]] = {
 LARGEST_FILE_BYTES = 2**24
 # Every value of a category is an entry.
 MOST_ENTRIES = 2**19
-SECTIONS = ("drop", "columns", "target", "person")
+SECTIONS = ("drop", "columns", "target", "person", "maps", "impossible")
 QUESTION = "?"
 # Here "?" may be a real category, unit or name.
 MAY_BE_A_QUESTION_MARK = ("missing", "unit", "column")
@@ -65,15 +66,14 @@ DRAFT_UNKNOWN: tuple[str, dict[str, object]] = (
 
 
 def read_document(document: object) -> dict[str, Any]:
-    """The arguments of a Schema (columns, target, person, drop) from nested dictionaries as TOML or JSON give them."""
+    """The arguments of a Schema (columns, target, person, drop, maps, impossible) from nested dictionaries as TOML or JSON give them."""
     sections = known_keys(document, SECTIONS, (), "the schema")
     columns = sections.get("columns", {})
     if not isinstance(columns, Mapping):
         raise SchemaError("`columns` is not a table of columns.", "Write a section [columns.NAME] for every column.")
     refuse_questions(sections)
     arguments: dict[str, Any] = {"columns": {name: read_column(name, facts) for name, facts in columns.items()}}
-    if "drop" in sections:
-        arguments["drop"] = sections["drop"]
+    arguments |= {name: sections[name] for name in ("drop", "maps", "impossible") if name in sections}
     if "target" in sections:
         arguments["target"] = known_keys(sections["target"], ("column",), ("column",), "[target]")["column"]
     if "person" in sections:
@@ -152,7 +152,12 @@ def refuse_questions(document: Mapping[str, Any]) -> None:
 
 
 def write_document(
-    columns: Mapping[str, Column], target: str | None, person: Person | None, drop: tuple[str, ...]
+    columns: Mapping[str, Column],
+    target: str | None,
+    person: Person | None,
+    drop: tuple[str, ...],
+    maps: Mapping[str, Map],
+    impossible: Iterable[Combination],
 ) -> dict[str, Any]:
     """The nested dictionaries that `read_document` reads, in plain JSON and TOML types."""
     document: dict[str, Any] = {"drop": list(drop)} if drop else {}
@@ -163,7 +168,16 @@ def write_document(
         chosen = {"largest": person.largest, "spent": plain_value(person.spent) or None}
         given = {name: value for name, value in chosen.items() if value is not None}
         document["person"] = {"column": person.column, "most_rows": person.most_rows, **given}
-    return document
+    return document | combination_sections(maps, impossible)
+
+
+def combination_sections(maps: Mapping[str, Map], impossible: Iterable[Combination]) -> dict[str, Any]:
+    """The sections of maps and impossible combinations, where there are any."""
+    sections = {
+        "maps": {name: plain_map(values) for name, values in maps.items()},
+        "impossible": [plain_combination(each) for each in impossible],
+    }
+    return {name: section for name, section in sections.items() if section}
 
 
 def write_column(column: Column) -> dict[str, Any]:

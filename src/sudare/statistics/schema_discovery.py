@@ -31,7 +31,13 @@ from sudare.schema import Category, Column, Date, Number, Person, Schema, as_tab
 from sudare.schema.column_values import declared_numbers, holds
 from sudare.schema.declaration import refuse_values_as_names
 from sudare.schema.table_from_any_frame import refuse_missing_columns, unique_names
-from sudare.schema.toml_document import DRAFT_QUESTIONS, DRAFT_UNKNOWN, suggestion, write_column
+from sudare.schema.toml_document import (
+    DRAFT_QUESTIONS,
+    DRAFT_UNKNOWN,
+    combination_sections,
+    suggestion,
+    write_column,
+)
 from sudare.statistics.found_bounds import HISTOGRAMS, FoundNumber, found_number, least_sum, noise_on_counts
 
 WHAT: Final = "schema draft"
@@ -62,7 +68,8 @@ UNPAID: Final = (
 class DraftPlan:
     """What a draft will find, and what it costs; from names and types of columns, no data.
 
-    ε is divided equally among the columns of which something is found, δ among those of text.
+    ε is divided equally among the columns of which something is found, δ among those of text. `combinations` are the declared sections
+    of maps and impossible combinations.
     """
 
     declared: Mapping[str, Column]
@@ -72,6 +79,7 @@ class DraftPlan:
     target: str | None
     epsilon: float
     delta: float
+    combinations: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def found(self) -> tuple[str, ...]:
@@ -159,7 +167,8 @@ def planned_draft(
     if owner is not None:
         used.pop(owner.column, None)
     target = None if declared is None else declared.target
-    plan = DraftPlan(known, used, owner, tuple(dict.fromkeys(left_out)), target, float(epsilon), spent_delta)
+    beside = {} if declared is None else combination_sections(declared.maps, declared.impossible)
+    plan = DraftPlan(known, used, owner, tuple(dict.fromkeys(left_out)), target, float(epsilon), spent_delta, beside)
     if not plan.found:
         raise InvalidParameter(
             "There is nothing to find: all columns are declared, dropped, or neither numbers, dates nor text.",
@@ -323,4 +332,5 @@ def _text(plan: DraftPlan, found: Mapping[str, Column | None], receipt: Receipt 
         largest = {} if plan.person.largest is None else {"largest": plan.person.largest}
         person = {"column": plan.person.column, "most_rows": plan.person.most_rows, **largest}
         parts.append(f"# declared\n{tomli_w.dumps({'person': person})}")
+    parts += [f"# declared\n{tomli_w.dumps({name: part})}" for name, part in plan.combinations.items()]
     return "\n".join(parts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -26,6 +26,7 @@ from sudare.privacy.discrete_exponential_mechanism import drawn
 from sudare.privacy.mechanisms import Gaussian, Laplace
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release_file import Tensors
+from sudare.schema.combinations import KnownCells, exclude
 from sudare.synthesis.clique_tree import CliqueTree, Columns
 from sudare.synthesis.column_pairs import Pair, distance_to_model
 from sudare.synthesis.consistent_counts import averaged, noise_variance
@@ -66,20 +67,22 @@ class AdaptiveEngine:
 
     The label is a column like others, the last. `declared` are public pairs, counted without a choice; None where they are chosen.
     `determined` are columns that others determine, with those: of each the table of both is counted with the columns, and the
-    most frequent cell taken for every cell of the other. They are not among `names`.
+    most frequent cell taken for every cell of the other. They are not among `names`, nor are those whose map is `known`: these are
+    not counted. Combinations of cells that cannot be have no probability.
     """
 
     layout: Layout
     noise: StagedNoise
     declared: tuple[Pair, ...] | None
     determined: tuple[tuple[str, str], ...] = ()
+    known: KnownCells = field(default_factory=KnownCells.none)
 
     def __post_init__(self) -> None:
         if self.declared is None and len(self.sizes) > MOST_COLUMNS:
             raise InvalidParameter(
                 f"Pairs of more than {MOST_COLUMNS} columns cannot be chosen.", 'Declare them: tree=[("age", "sex")].'
             )
-        tree = CliqueTree.of_tables((*self._first_tables, *(self.declared or ())), self.sizes)
+        tree = CliqueTree.of_tables((*self._held_tables(()), *(self.declared or ())), self.sizes)
         cells = tree.cells + sum(map(math.prod, self._map_shapes))
         if cells > MOST_CELLS:
             raise InvalidParameter(
@@ -101,7 +104,7 @@ class AdaptiveEngine:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of all columns that no other determines, the label last."""
-        determined = dict(self.determined)
+        determined = {*dict(self.determined), *self.known.maps}
         return tuple(name for name in self._all_sizes if name not in determined)
 
     @cached_property
@@ -129,7 +132,21 @@ class AdaptiveEngine:
 
     @cached_property
     def _first_tree(self) -> CliqueTree:
-        return CliqueTree.of_tables(self._first_tables, self.sizes)
+        return CliqueTree.of_tables(self._held_tables(()), self.sizes)
+
+    @cached_property
+    def _possible(self) -> dict[Columns, Floats]:
+        """Of columns that combinations name together a table with a zero where no row can be."""
+        found: dict[Columns, Floats] = {}
+        for combination in self.known.excluded:
+            columns = tuple(sorted(map(self.names.index, combination)))
+            table = found.setdefault(columns, np.ones([self.sizes[column] for column in columns]))
+            exclude(table, [self.names[column] for column in columns], combination)
+        return found
+
+    def _held_tables(self, counted: Iterable[tuple[Pair, int]]) -> list[Columns]:
+        """All tables that a tree must hold, with those of pairs counted."""
+        return [*self._first_tables, *self._possible, *(pair for pair, _ in counted)]
 
     @cached_property
     def pairs(self) -> list[Pair]:
@@ -214,7 +231,7 @@ class AdaptiveEngine:
             of_choice = int(_SHARE_OF_CHOICE * units)
             of_count = units - of_choice
             mean_noise = mean_size(self.pair_noise(of_count, 1))
-            possible = self._possible(found.tree, len(counted) + 1)
+            possible = self._pairs_with_room(found.tree, len(counted) + 1)
             losses = [
                 round(mean_noise * self._cells(pair)) - distance
                 for pair, distance in zip(possible, self._distances(table, found, possible), strict=True)
@@ -222,7 +239,7 @@ class AdaptiveEngine:
             pair = possible[self._chosen(losses, Fraction(of_choice, UNITS), source)]
             noisy = self._counted(table, pair, of_count, source)
             before = dict(found.pair_shares())[pair]
-            self._add(found, pair, noisy, of_count, [*self._first_tables, *(each for each, _ in counted)])
+            self._add(found, pair, noisy, of_count, self._held_tables(counted))
             found.fit(_SWEEPS_OF_A_ROUND)
             counts.append(noisy)
             counted.append((pair, of_count))
@@ -235,7 +252,7 @@ class AdaptiveEngine:
         rate, least = self.noise.choice_rate(share), min(losses)
         return drawn([rate * (loss - least) for loss in losses], source)
 
-    def _possible(self, tree: CliqueTree, rounds: int) -> list[Pair]:
+    def _pairs_with_room(self, tree: CliqueTree, rounds: int) -> list[Pair]:
         """The pairs that a tree can hold besides what it holds; or those that need least.
 
         What is wrong most is often wrong in large tables, which would leave no room for others: a tree may grow little by little, over as many rounds as there are columns.
@@ -275,7 +292,7 @@ class AdaptiveEngine:
     def _tree(self, counted: Sequence[tuple[Pair, int]]) -> CliqueTree:
         tree = self._first_tree
         for place, (pair, _) in enumerate(counted):
-            tree = tree.with_pair(pair, [*self._first_tables, *(each for each, _ in counted[:place])])
+            tree = tree.with_pair(pair, self._held_tables(counted[:place]))
         return tree
 
     def model(self, tensors: Tensors) -> AdaptiveModel:
@@ -285,9 +302,9 @@ class AdaptiveEngine:
         parts = np.split(tensors["counts"], ends[:-1])
         found = self._of_columns(parts[0])
         for place, ((pair, units), part) in enumerate(zip(counted, parts[1:], strict=True)):
-            self._add(found, pair, part, units, [*self._first_tables, *(each for each, _ in counted[:place])])
+            self._add(found, pair, part, units, self._held_tables(counted[:place]))
         found.fit(_SWEEPS_AT_THE_END)
-        return AdaptiveModel(self.names, found, self._maps(parts[0]))
+        return AdaptiveModel(self.names, found, {**self._maps(parts[0]), **self.known.maps})
 
     def _maps(self, counts: Integers) -> dict[str, tuple[str, Positions]]:
         """Of every determined column which one determines it, and its cell for every cell of that one."""
@@ -306,7 +323,7 @@ class AdaptiveEngine:
         parts = np.split(counts[: ends[-1]].astype(np.float64), ends[:-1])
         totals = [np.array([part.sum()]) for part in parts]
         total = float(averaged(totals, [variance * len(part) for part in parts])[0][0])
-        found = TreeDistribution(self._first_tree, max(total, 1.0))
+        found = TreeDistribution(self._first_tree, max(total, 1.0), self._possible)
         for columns, part in zip(self._first_tables, parts, strict=True):
             shape = [self.sizes[column] for column in columns]
             found.add(NoisyTable(columns, part.reshape(shape), variance), self._first_tree)
@@ -356,13 +373,17 @@ class AdaptiveModel:
         found = dict(zip(self.names, self.distribution.drawn(rows, generator), strict=True))
         return {**found, **{name: cells[found[by]] for name, (by, cells) in self.maps.items()}}
 
-    def given(self, cells: Mapping[str, int]) -> AdaptiveModel | None:
-        """The rows that are in these cells; None where there can be none."""
+    def given(
+        self, cells: Mapping[str, int], among: Sequence[tuple[str, Collection[int]]] = ()
+    ) -> AdaptiveModel | None:
+        """The rows that are in these cells, and of each column `among` in one of several; None where there can be none."""
         allowed = {column: {*range(size)} for column, size in enumerate(self.distribution.tree.sizes)}
         for name, cell in cells.items():
             by, own = self.maps.get(name, (name, None))
             column = self.names.index(by)
             allowed[column] &= {cell} if own is None else {*np.flatnonzero(own == cell).tolist()}
+        for name, several in among:
+            allowed[self.names.index(name)] &= {*several}
         conditioned = self.distribution.conditioned({column: sorted(each) for column, each in allowed.items()})
         return None if conditioned is None else replace(self, distribution=conditioned)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, Literal, Self, get_args
@@ -23,6 +24,7 @@ from sudare.privacy.private_estimator import Bounds, PrivateEstimator
 from sudare.privacy.release_content import Content, unfit
 from sudare.schema import Label, Number, Schema
 from sudare.schema.columns import level_text
+from sudare.schema.combinations import MISSING, cell_count
 from sudare.synthesis import adaptive_marginals, marginals, microaggregation
 from sudare.synthesis.adaptive_marginals import AdaptiveEngine, AdaptiveModel, released_rounds
 from sudare.synthesis.column_pairs import Pair
@@ -34,11 +36,11 @@ from sudare.synthesis.table_cells import (
     SCALED_STEP,
     CodedRows,
     Layout,
-    cell_count,
     cell_of,
     coded_rows,
     combination_counts,
     decoded,
+    row_blocks,
 )
 
 EngineName = Literal["marginals", "adaptive", "microaggregation"]
@@ -74,7 +76,8 @@ class PrivateSynthesizer(PrivateEstimator):
     pairs_ : names of the pairs that were counted; those of the tree first, or in the order of the rounds.
     noise_scale_ : scale of the noise that one table would get from the whole budget (public).
     clipped_ : how many values lay outside the bounds, per column; for the owner only.
-    contradicting_rows_ : of every column that another one determines, in how many rows it is another; for the owner only.
+    contradicting_rows_ : of every column that another one determines, in how many rows it is in another cell; for the owner only.
+    impossible_rows_ : of every combination that the schema declares impossible, how many rows have it; for the owner only.
     guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
     """
 
@@ -150,7 +153,14 @@ class PrivateSynthesizer(PrivateEstimator):
             )
         if not isinstance(given, Mapping) or not given or not {*given} <= {*self.declared_.columns}:
             raise InvalidParameter("given is not a mapping of column names to values.", 'Use given={"sex": "female"}.')
-        model = self._model.given({name: cell_of(self.declared_.columns[name], value) for name, value in given.items()})
+        cells = {name: cell_of(self.declared_.columns[name], value) for name, value in given.items()}
+        known = self.declared_.known_cells
+        among = []
+        for name in {*given} & {*known.maps}:
+            # A declared value is exact: others of its bin have no rows.
+            values = known.values(name, self.declared_.maps[name])
+            among.append((known.maps[name][0], [cell for cell, value in enumerate(values) if value == given[name]]))
+        model = self._model.given(cells, among)
         if model is None:
             raise InvalidParameter("No row has the values given, by the released counts.", "Give fewer values.")
         return model
@@ -194,12 +204,20 @@ class PrivateSynthesizer(PrivateEstimator):
         }
         for name, (by, cells) in maps.items():
             # One value for every cell of the other column, the same in every batch.
-            values[name] = self._values(name, cells, generator_of(0))[drawn[by]]
+            values[name] = self._mapped_values(name, cells)[drawn[by]]
         values = {name: values[name] for name in self.declared_.columns}
         for name in given:
             # Within a bin, numbers were drawn evenly.
             values[name] = np.full(rows, given[name], dtype=values[name].dtype)
         return pd.DataFrame(values, copy=False)
+
+    def _mapped_values(self, name: str, cells: NDArray[Any]) -> NDArray[Any]:
+        """The value of a determined column for every cell of the one that determines it: that which is declared, or one of its cell."""
+        column = self.declared_.columns[name]
+        if name not in self.declared_.maps or not isinstance(column, Number):
+            return self._values(name, cells, generator_of(0))
+        told = self.declared_.known_cells.values(name, self.declared_.maps[name])
+        return column.values_array(np.array([math.nan if value == MISSING else float(value) for value in told]))
 
     def _values(self, name: str, drawn: NDArray[Any], generator: np.random.Generator) -> NDArray[Any]:
         column = self.declared_.columns[name]
@@ -254,6 +272,7 @@ class PrivateSynthesizer(PrivateEstimator):
         self._engine()
         rows = coded_rows(data, y, self.declared_, self.label_, self._scaled_numbers())
         self.contradicting_rows_ = contradicting_rows(rows, self.declared_)
+        self.impossible_rows_ = impossible_rows(rows, self.declared_)
         return rows
 
     def _check_parameters(self) -> None:
@@ -276,7 +295,7 @@ class PrivateSynthesizer(PrivateEstimator):
     @classmethod
     def _suited(cls, schema: Schema) -> Schema:
         """All declared columns, the target too."""
-        return Schema(dict(schema.columns), schema.person)
+        return Schema(dict(schema.columns), schema.person, maps=schema.maps, impossible=schema.impossible)
 
     def _keep(self, declared: Schema, schema_digest: str | None) -> None:
         super()._keep(declared, schema_digest)
@@ -289,7 +308,7 @@ class PrivateSynthesizer(PrivateEstimator):
         stages = {
             "marginals": marginals.STAGES,
             "adaptive": adaptive_marginals.most_stages(
-                len(declared.columns), "laplace" if guarantee.delta == 0 else "gaussian"
+                len(declared.columns) - len(declared.maps), "laplace" if guarantee.delta == 0 else "gaussian"
             ),
             "microaggregation": microaggregation.STAGES,
         }[self.engine]
@@ -314,11 +333,17 @@ class PrivateSynthesizer(PrivateEstimator):
                 f'The engine "{self.engine}" does not keep columns that others determine.',
                 'Use engine="adaptive", or leave `determined_by` out of the schema.',
             )
+        if self.engine != "adaptive" and self.declared_.impossible:
+            raise InvalidParameter(
+                f'The engine "{self.engine}" does not keep impossible combinations out.',
+                'Use engine="adaptive", or leave `impossible` out of the schema.',
+            )
         if self.engine == "marginals":
             return MarginalEngine(layout, noise, declared_pairs(self.tree, layout.names))
         if self.engine == "adaptive":
-            determined = determined_columns(self.declared_)
-            engine = AdaptiveEngine(layout, noise, (), determined)
+            maps = self.declared_.maps
+            counted = tuple(each for each in determined_columns(self.declared_) if each[0] not in maps)
+            engine = AdaptiveEngine(layout, noise, (), counted, self.declared_.known_cells)
             return replace(engine, declared=declared_pairs(self.tree, engine.names))
         if self.tree is not None:
             raise InvalidParameter("Microaggregation has no pairs of columns.", 'Leave tree out, or use "marginals".')
@@ -400,12 +425,30 @@ def determined_columns(declared: Schema) -> tuple[tuple[str, str], ...]:
 
 
 def contradicting_rows(rows: CodedRows, declared: Schema) -> dict[str, int]:
-    """By column, in how many rows it is not what the column that determines it goes with most often. For the owner: a refusal would tell everybody."""
-    found = {}
+    """By column, in how many rows it is not in the cell that is declared, or that the column that determines it goes with most often. For the owner: a refusal would tell everybody."""
+    found, maps = {}, declared.known_cells.maps
     for name, by in determined_columns(declared):
+        if name in maps:
+            found[name] = sum(
+                int((maps[name][1][rows.codes[by][block]] != rows.codes[name][block]).sum())
+                for block in row_blocks(rows.count)
+            )
+            continue
         shape = cell_count(declared.columns[by]), cell_count(declared.columns[name])
         counts = combination_counts([rows.codes[by], rows.codes[name]], shape).reshape(shape)
         found[name] = int(counts.sum() - counts.max(axis=1).sum())
+    return found
+
+
+def impossible_rows(rows: CodedRows, declared: Schema) -> list[int]:
+    """How many rows have each combination that is declared impossible. For the owner."""
+    found = []
+    for combination in declared.known_cells.impossible:
+        count = 0
+        for block in row_blocks(rows.count):
+            have = [np.isin(rows.codes[name][block], sorted(cells)) for name, cells in combination.items()]
+            count += int(np.logical_and.reduce(have).sum())
+        found.append(count)
     return found
 
 

@@ -19,6 +19,7 @@ from sudare.frames.sources import is_stored
 from sudare.perturbation.column_perturbation import unsigned_type
 from sudare.schema import Column, Number, Schema, Table, as_table
 from sudare.schema.column_values import declared_values
+from sudare.schema.combinations import cell_count
 from sudare.schema.encoder import bin_positions
 from sudare.schema.table_from_any_frame import as_column, column_names
 
@@ -74,13 +75,6 @@ class CodedRows:
         if layout.label is None:
             return np.broadcast_to(np.uint8(0), self.count)
         return self.codes[layout.label]
-
-
-def cell_count(column: Column) -> int:
-    """In how many cells a column is counted: bins, one for every atom, one for missing numbers where they have one, or categories."""
-    if isinstance(column, Number):
-        return len(column.edges) + 1 + len(column.atoms or ()) + column.has_indicator
-    return len(column.levels)
 
 
 def cell_type(column: Column) -> np.dtype[Any]:

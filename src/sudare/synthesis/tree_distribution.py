@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -44,13 +45,16 @@ class NoisyTable:
 
 
 class TreeDistribution:
-    """Probabilities of all combinations of cells, as tables of cliques that agree with each other; `total` is the number of rows."""
+    """Probabilities of all combinations of cells, as tables of cliques that agree with each other; `total` is the number of rows.
 
-    def __init__(self, tree: CliqueTree, total: float) -> None:
+    `possible` are tables of ones and zeros, each held by a clique: where one has a zero, no row ever is.
+    """
+
+    def __init__(self, tree: CliqueTree, total: float, possible: Mapping[Columns, Floats] | None = None) -> None:
         self.tree, self.total = tree, total
         self._factors: dict[Columns, Floats] = {}
         self._tables: dict[Columns, NoisyTable] = {}
-        self._evidence: dict[Columns, Floats] = {}
+        self._evidence: dict[Columns, Floats] = dict(possible or {})
         self._build()
 
     # Fitting
@@ -114,10 +118,11 @@ class TreeDistribution:
         tree = self.tree
         self._order: dict[tuple[int, Columns], _Axes] = {}
         self._beliefs = [np.ones([tree.sizes[column] for column in clique]) for clique in tree.cliques]
-        for columns, factor in self._factors.items():
-            self._multiply(columns, np.exp(factor - factor.max()))
+        # What is possible comes first: the largest factor of impossible cells must not make those of all others vanish.
         for columns, possible in self._evidence.items():
             self._multiply(columns, possible)
+        for columns, factor in self._factors.items():
+            self._multiply(columns, np.exp(factor - factor.max()))
         self._separators = [np.ones([tree.sizes[column] for column in shared]) for shared in tree.separators]
         for place in reversed(range(1, len(tree.cliques))):
             self._pass_message(place, tree.parents[place])
@@ -261,13 +266,18 @@ class TreeDistribution:
         """The distribution given that columns are in one of these cells; None where that has no probability."""
         twin = TreeDistribution.__new__(TreeDistribution)
         twin.tree, twin.total = self.tree, self.total
-        twin._factors, twin._tables, twin._evidence = self._factors, self._tables, {}
+        twin._factors, twin._tables, twin._evidence = self._factors, self._tables, dict(self._evidence)
         for column, cells in codes.items():
             possible = np.zeros(self.tree.sizes[column])
             possible[list(cells)] = 1.0
-            twin._evidence[(column,)] = possible
+            twin._evidence[(column,)] = possible * self._evidence.get((column,), 1.0)
         twin._build()
         return twin if all(belief.sum() > 0 for belief in twin._beliefs) else None
+
+    @cached_property
+    def _without_tables(self) -> TreeDistribution:
+        """All that is possible, equally probable."""
+        return TreeDistribution(self.tree, self.total, self._evidence)
 
     def drawn(self, rows: int, generator: np.random.Generator) -> list[Positions]:
         """The cells of so many rows, a list of positions for every column; drawn evenly, so that their counts vary little."""
@@ -280,6 +290,11 @@ class TreeDistribution:
                 groups = groups * self.tree.sizes[column] + found[column]
             order = [clique.index(column) for column in (*shared, *rest)]
             shares = self._beliefs[place].transpose(order).reshape(self.tree.cells_of(shared), -1)
+            empty = shares.sum(axis=1) <= 0
+            if self._evidence and empty.any():
+                # Too small for a float, and yet drawn: any possible cells, never those of other groups.
+                alike = self._without_tables._beliefs[place].transpose(order).reshape(shares.shape)
+                shares = np.where(empty[:, np.newaxis], alike, shares)
             cells = evenly_drawn_cells(shares, groups, generator)
             for column in reversed(rest):
                 cells, found[column] = np.divmod(cells, self.tree.sizes[column])

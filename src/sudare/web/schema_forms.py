@@ -146,7 +146,8 @@ def document_in(form: Form, old: Mapping[str, Any]) -> dict[str, Any]:
     declared = {
         name: facts for name, facts in columns if name != person or not open_questions({"columns": {name: facts}})
     }
-    return {**document, "columns": declared, **rows_and_target_in(form, old)}
+    hidden = {name: old[name] for name in ("maps", "impossible") if name in old}
+    return {**document, "columns": declared, **rows_and_target_in(form, old), **hidden}
 
 
 def rows_and_target_in(form: Form, old: Mapping[str, Any]) -> dict[str, Any]:

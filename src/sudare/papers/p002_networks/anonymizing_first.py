@@ -24,12 +24,13 @@ from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import NoiseSource
 from sudare.schema import Encoding, Number
+from sudare.schema.combinations import cell_count
 from sudare.synthesis import marginals, microaggregation
 from sudare.synthesis.marginals import MarginalEngine
 from sudare.synthesis.microaggregation import MOST_GROUPS, MicroaggregationEngine
 from sudare.synthesis.staged_budget import StagedNoise
 from sudare.synthesis.synthesizer import EngineName, declared_pairs
-from sudare.synthesis.table_cells import SCALED_STEP, CodedRows, Layout, cell_count
+from sudare.synthesis.table_cells import SCALED_STEP, CodedRows, Layout
 
 # No column of a schema has this name: names are not empty.
 _LABEL: Final = ""
