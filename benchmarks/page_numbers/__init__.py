@@ -4,5 +4,5 @@
     python -m benchmarks.page_numbers --write    # results have changed: put them into their sentences
 
 `pages` says what of a page is looked at, and which numbers are no results by their form. Modules named after what they are about bind sentences to places in
-committed files (`places.Told`). `settings.toml` lists pieces of text whose numbers nobody measured, and, with the reason, those that were seen and that no file holds.
+committed files (`places.Told`). `settings.toml` lists pieces of text whose numbers nobody measured here, and those that a test has.
 """

@@ -31,7 +31,7 @@ def all_told() -> list[Told]:
 
 
 def declared(page: str) -> list[str]:
-    """Pieces of a page whose numbers are no results, are held by another test, or are in no file."""
+    """Pieces of a page whose numbers are no results, or are held by another test."""
     return [piece for pieces in settings().values() for piece in pieces.get(page, ())]
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+from benchmarks import scale
 from benchmarks.page_numbers.places import Told, told
 from sudare.consortium.certificate_expiry import WARNING_DAYS
 from sudare.consortium.loop_watch import UNHEALTHY_SECONDS
 from sudare.consortium.network.transport.certificates import _VALID_DAYS
+from sudare.dictionary import graphical_lasso_interior_point, graphical_lasso_newton_steps
 from sudare.frames.fixed_order_summation import BLOCK_ROWS
 from sudare.frames.row_reader import MOST_KEPT_BYTES
+from sudare.gibbs import smooth_proximal
+from sudare.gibbs.mechanisms import FIXED_PROPOSALS
 from sudare.neural import dp_sgd
-from sudare.neural.per_row_clipping import ROWS_IN_A_PART
+from sudare.neural.per_row_clipping import ROWS_IN_A_PART, rounding_margin
 from sudare.privacy import contribution_bound_selection as bound
 from sudare.reconstruction import multivariate_normal_mixture, normal_mixture
 from sudare.statistics.joint_quantiles import EQUAL_CELLS
@@ -49,6 +54,19 @@ def all_told() -> Iterator[Told]:
     yield told("operations", "`sudare relay` warn from {} days before", WARNING_DAYS)
     yield told("operations", "which open the line to the relay, end after {} days", _VALID_DAYS)
     yield told("operations", "where the loop has not turned for {} seconds", UNHEALTHY_SECONDS)
+    yield told(
+        "dictionary", "Within {} nats of the solution hardly an entry changes", graphical_lasso_newton_steps._NEAR
+    )
+    # So many variables have at most so many pairs, themselves included.
+    pairs = graphical_lasso_interior_point.MOST_PAIRS
+    yield told("dictionary", "for up to {} variables in a block", (math.isqrt(8 * pairs + 1) - 1) // 2)
+    yield told("consortium", "The node is held to {} ms for a round of ours", 1000 * scale.ROUND_SECONDS)
+    yield told("proofs/smooth_samplers.md", "if {} proposals and more were refused", smooth_proximal._MOST_PROPOSALS)
+    yield told(
+        "proofs/smooth_samplers.md", "restricted draws; each takes {} proposals", smooth_proximal._MOST_PROPOSALS
+    )
+    yield told("proofs/smooth_samplers.md", "sure steps, of which {} may be planned", smooth_proximal.MOST_STEPS)
+    yield told("gibbs", "proposals of the exact sampler {} a draw", FIXED_PROPOSALS)
     yield told("neural", "as much as makes {} rows expected", dp_sgd._FEWEST_EXPECTED_ROWS)
     yield told("neural", "Learning rate × steps is {}·signal", dp_sgd._LENGTH_PER_SIGNAL)
     yield told("neural", "steps are {} times its root", dp_sgd._STEPS_PER_ROOT)
@@ -71,6 +89,14 @@ def all_told() -> Iterator[Told]:
         ("ja/sharp-edges", "勾配そのものは {} 行ずつ float32 で乗算し"),
     ):
         yield told(page, piece, ROWS_IN_A_PART)
+    # Nearly all of it is the same for networks of all sizes: here of 92 inputs and two layers of 64.
+    margin = 100 * rounding_margin(64, 6, 10_242, 1.0)
+    for page, piece in (
+        ("sharp-edges", "rows are clipped by {} % more so that"),
+        ("ja/sharp-edges", "行は {} % だけ余分に"),
+        ("proofs/dp_sgd.md", "of w squares at most; about {} % |"),
+    ):
+        yield told(page, piece, margin)
     for page, piece in (
         ("page", "Forms end at {} KiB, schemas at {} MiB"),
         ("ja/page", "フォームは {} KiB、スキーマは {} MiB"),

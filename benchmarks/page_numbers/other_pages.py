@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
+import numpy as np
+from sklearn.base import clone
+
 from benchmarks.page_numbers.places import Told, result, study, study_rows, study_says, told
 from benchmarks.peers import ROOT
+from sudare.audit.linear_audits import CASES
+from sudare.audit.linear_output_laws import step_weights
+from sudare.linear.descent import GradientDescent
 
 
 def all_told() -> Iterator[Told]:
@@ -15,12 +22,12 @@ def all_told() -> Iterator[Told]:
     yield _parquet_lines()
     yield from _versions()
     yield from _first_levels()
+    yield _level_with_descent()
+    yield _shown_by_average()
 
 
 def _mutation() -> Iterator[Told]:
     """Scores follow from counts, caught ones from the others, and the last line from those above it."""
-    again = 1_616 - 34
-    yield told("mutation", "1,616 mutants, {} caught, 34 survived ({} %;", again, 100 * again / 1_616)
     for modules in result("benchmarks/mutation.json").values():
         rows = [
             (name, *(found[what] for what in ("mutants", "survived", "not run"))) for name, found in modules.items()
@@ -171,3 +178,31 @@ def _first_levels() -> Iterator[Told]:
         first[0],
         max(first[1:]),
     )
+
+
+def _level_with_descent() -> Told:
+    """From which ε on networks are not behind logistic regression at the same guarantee by more than both standard errors."""
+    rows = study_rows("002", "Adult at one ε for records")
+    network, logistic = (
+        {float(each["ε, add/remove"]): each["accuracy"] for each in rows if each["method"] == method}
+        for method in ("noisy descent, binned", "logistic, replace-one as converted")
+    )
+    gained = {level: found["value"] - logistic[level]["value"] for level, found in network.items()}
+    doubt = {level: -found["standard_error"] - logistic[level]["standard_error"] for level, found in network.items()}
+    return told(
+        "papers/002",
+        "by accuracy DP-SGD is within the errors of it or ahead from ε = {} (add/remove) on",
+        first_level(gained, doubt),
+    )
+
+
+def _shown_by_average() -> Told:
+    """How much of all steps' distance the average of the iterates has, in the audit of ridge regression by descent."""
+    case = CASES["PrivateRidge-descent"]
+    model = clone(case.model(1.0)).fit(*case.pair[0])
+    method = model.plan(model.n_rows_, model.declared_).mechanism
+    if not isinstance(method, GradientDescent):
+        raise TypeError("The audit of descent is one of another method.")
+    weights = step_weights(method.recipe)
+    share = weights.sum() / np.linalg.norm(weights) / math.sqrt(len(weights))
+    return told("audits", "weighs the steps unequally and shows {} of what all of them would", float(share))

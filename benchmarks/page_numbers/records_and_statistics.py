@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 from benchmarks import grouped_statistics
-from benchmarks.page_numbers.places import Told, down, result, row, rows_with, study_rows, told
+from benchmarks.page_numbers.places import Told, down, result, row, rows_with, study_rows, told, up
 from sudare.linear.noise_calibration import expected_squares
-from sudare.privacy.accounting import gaussian_mu_within
+from sudare.privacy.accounting import gaussian_mu_within, mu_of_pure
+from sudare.privacy.guarantee import NEIGHBOURS
+from sudare.privacy.mechanisms import GammaNorm, InfinityNorm, Laplace
+from sudare.statistics.grouped_table import KEY_SHARE
+from sudare.statistics.joint_quantiles import JointQuantiles
+from sudare.statistics.key_selection import KeySelection
+from sudare.statistics.quantiles import LEVEL
 
 
 def all_told() -> Iterator[Told]:
@@ -18,6 +25,7 @@ def all_told() -> Iterator[Told]:
     yield from _synthesis()
     yield from _statistics()
     yield from _noise()
+    yield from _rows_needed()
 
 
 def _records() -> Iterator[Told]:
@@ -164,9 +172,22 @@ def _noise() -> Iterator[Told]:
     """What formulas of the proofs come to."""
     shares = [math.sqrt((columns + 1) * (columns + 2) / 3 / (2 * columns**2)) for columns in (2, 10, 30)]
     yield told("statistics", "whose deviation for 2, 10 and 30 columns is {}, {} and {} of that", *shares)
+    ratios = []
+    for columns in (2, 10, 30):
+        laplace = Laplace(float(columns), 1.0, columns).variance
+        gamma = GammaNorm(math.sqrt(columns), 1.0, columns).variance
+        largest = InfinityNorm(1.0, 1.0, columns).variance
+        ratios.append((math.sqrt(laplace / gamma), math.sqrt(largest / gamma)))
+    yield told(
+        "proofs/infinity_norm.md",
+        "| deviation over gamma-norm's, d = 2, 10, 30 | {}, {}, {} | 1 | {}, {}, {} | |",
+        *(ratio[noise] for noise in (0, 1) for ratio in ratios),
+    )
     mu = gaussian_mu_within(1.0, 1e-6)
+    yield told("proofs/infinity_norm.md", "costs ({}/{})² times as much at ε = 1", mu_of_pure(Fraction(1)), mu)
     quieter = next(columns for columns in range(1, 1_000) if columns / mu**2 < (columns + 1) * (columns + 2) / 3)
     yield told("statistics", "Gaussian noise where columns are many (at ε = 1 and δ = 1e-6 from {} on)", quieter)
+    yield told("proofs/infinity_norm.md", "at ε = 1, δ = 1e-6 that is Gaussian from {} columns on", quieter)
     cube = []
     for columns in (9, 30):
         width = columns + 1
@@ -186,3 +207,17 @@ def _noise() -> Iterator[Told]:
     )
     network = row(result("benchmarks/repeated_runs.json"), run="network, q = 1/8, 400 steps", neighbours="add-remove")
     yield told("neural", "ten runs of (0.5, 1e-6) cost ε = {} at δ = 1e-5", network["after"])
+
+
+def _rows_needed() -> Iterator[Told]:
+    """How many rows a value, or an end of an interval, needs."""
+    found = [KeySelection(float(KEY_SHARE), 1e-6, neighbours, 1).threshold for neighbours in NEIGHBOURS]
+    yield told(
+        "statistics",
+        "one row a person a value needs {} rows to be found more often than not (replaced records; {} under add/remove)",
+        max(found),
+        min(found),
+    )
+    # Three quartiles and the count of a group share ε evenly.
+    quartiles = JointQuantiles((0.25, 0.5, 0.75), 1, 3 / 4, "replace-one", grouped=True, level=LEVEL)
+    yield told("statistics", "(fewer than {} for quartiles of one column at ε = 1", up(quartiles.rows_for_any_end))

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
 
 from benchmarks import scale
 from benchmarks.page_numbers.places import Told, result, row, told, up
 from sudare.consortium.network.transport.flare import _MOST_HEARD
+from sudare.sums.context import Participant, Roster, SumContext
+from sudare.sums.keys import MemberKeys
+from sudare.sums.messages import Heard, Message, heard_content
 from sudare.sums.neighbour_graph import neighbourhood
+from sudare.sums.statements import stated
 
 PAGE = "scale"
 BILLION = 10**9
@@ -16,6 +23,7 @@ BILLION = 10**9
 ROUNDS_OF_THE_NODE = 6
 # Shares of members that are dishonest and that leave, in percent: the columns of the table of neighbours.
 SHARES = ((5, 5), (10, 10), (20, 5), (20, 20), (33, 0), (33, 5))
+_OWN_KEYS: Final = MemberKeys.generated()
 SIZES = (50, 100, 200, 500, 1_000)
 
 
@@ -41,7 +49,13 @@ def _pieces() -> Iterator[Told]:
         rounds,
         1.8 * scale.WIDTH * 8 * rounds / 1000,
     )
-    yield told(PAGE, "Its memory: {} MB of rows", scale.OWN_ROWS * scale.WIDTH * 8 / 1e6)
+    yield told(
+        PAGE,
+        "and its statement on the total to everyone, {} MB. Its memory: {} MB of rows, {} MB of keys",
+        (scale.MEMBERS - 1) * len(_statement_on_total().to_bytes()) / 1e6,
+        scale.OWN_ROWS * scale.WIDTH * 8 / 1e6,
+        scale.MEMBERS * (len(_OWN_KEYS.public.exchange) + len(_OWN_KEYS.public.signing)) / 1e6,
+    )
     yield told(PAGE, "times √(S/(S−t)) = {}", math.sqrt(1 / (1 - 1 / 3)))
     yield told("consortium-learning", "nothing at t = 1 of 100, {}% at t = 33", 100 * (math.sqrt(100 / (100 - 33)) - 1))
     read, bound, add, gradient = (
@@ -70,6 +84,14 @@ def _pieces() -> Iterator[Told]:
     )
 
 
+def _statement_on_total() -> Message:
+    """What a member of a sum that nobody may leave sends each other one when it has the total; its size does not depend on how many they are."""
+    roster = Roster(("a", "b", "c"), (_OWN_KEYS.public, MemberKeys.generated().public, MemberKeys.generated().public))
+    me = Participant(SumContext("scale", "learning", 0, 0, roster, 3, 0), 0, _OWN_KEYS)
+    content = heard_content(me.context, me.context.everyone, np.zeros(scale.WIDTH, np.uint64))
+    return Message(scale.MEMBERS - 2, scale.MEMBERS - 1, Heard(stated(me, "heard", content), None))
+
+
 def _sums() -> Iterator[Told]:
     """Sums that members may leave."""
     sums = result("benchmarks/secure_sums.json")
@@ -80,8 +102,10 @@ def _sums() -> Iterator[Told]:
     )
     yield told(
         PAGE,
-        "nothing to spare and all are verified, {} ms each",
+        "nothing to spare and all are verified, {} ms each: {} s at ten thousand",
         1000 * result("benchmarks/scale.json")[scale.STATEMENT],
+        # The lowest threshold where one in twenty is dishonest.
+        ((10_000 + 500) // 2 + 1) * result("benchmarks/scale.json")[scale.STATEMENT],
     )
     yield told(PAGE, "Three sets of members, a bit each: {} kB", 3 * large["members"] / 8 / 1000)
     yield told(
@@ -119,6 +143,10 @@ def _neighbours() -> Iterator[Told]:
     )
     yield told("secure-sums", "5 % of them dishonest and 5 % leaving, about {} of them", 2 * degree)
     yield told("benchmarks", "only masks with {} neighbours are counted", 2 * degree)
+    yield told("proofs/neighbourhoods.md", "so smaller: {} of 10,000 at 5 % and 5 %", degree)
+    proved = result("benchmarks/addend_proofs.json")["sums"]
+    least = min(each[what] / each["without_seconds"] for each in proved for what in ("prove_seconds", "verify_seconds"))
+    yield told("benchmarks", "takes at least {} times as long as the sum here", least // 100 * 100)
     for members in SIZES:
         cells = []
         for corrupt, gone in SHARES:
