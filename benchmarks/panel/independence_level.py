@@ -65,7 +65,7 @@ class Case:
             answers = law.perturb(values, random_state=int(generator.integers(2**31)), shuffle=False)
             scored.append(own_scores(law, bins_of(law, None), answers, 0))
         first, second = scored
-        return independence(first, second).p_value, plain_p_value(first, second)
+        return independence(first, second, np.random.default_rng(0)).p_value, plain_p_value(first, second)
 
     def row(self) -> dict[str, Any]:
         """How many tables were rejected."""

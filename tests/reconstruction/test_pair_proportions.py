@@ -27,6 +27,10 @@ NUMBER = SquareWave((0, 10), epsilon=2)
 CELLS = 50
 
 
+def independence_of(first, second):
+    return independence(first, second, np.random.default_rng(0))
+
+
 def uniform_margin() -> Distribution:
     return Distribution(Layout(np.linspace(0, 10, CELLS + 1), np.empty(0)), np.full(CELLS, 1 / CELLS), 1, {})
 
@@ -68,7 +72,7 @@ def test_for_single_categories_the_statistic_is_pearsons():
     scored_ones = [ScoredAnswers(values, np.eye(count)) for values, count in ((first, 3), (second, 4))]
     table = np.histogram2d(first, second, [np.arange(4), np.arange(5)])[0]
     expected = chi2_contingency(table, correction=False)
-    found = independence(*scored_ones)
+    found = independence_of(*scored_ones)
     # Over all pairings the mean of Pearson's statistic is a little above its degrees of freedom.
     mean = expected.dof * 500 / 499
     assert found.statistic / found.degrees_of_freedom == pytest.approx(expected.statistic / mean)
@@ -89,7 +93,7 @@ def test_the_law_has_the_mean_and_variance_over_all_pairings():
     assert np.mean(every) == pytest.approx(6 * left.shape[1] * right.shape[1] / 5)
     variance = variance_over_pairings([(left, shares[0]), (right, shares[1])], 6)
     assert variance == pytest.approx(np.var(every))
-    found = independence(first, second)
+    found = independence_of(first, second)
     assert found.degrees_of_freedom == pytest.approx(2 * np.mean(every) ** 2 / variance)
     assert found.statistic == pytest.approx(every[0] * 2 * np.mean(every) / variance)
     assert found.p_value == pytest.approx(chi2.sf(found.statistic, found.degrees_of_freedom))
@@ -108,7 +112,7 @@ def test_the_level_is_held_where_answers_are_rare_and_the_plain_chi_square_law_d
     for seed in range(400):
         columns = np.minimum(np.random.default_rng(seed).zipf(1.5, (2, 100)) - 1, 19)
         pair = [ScoredAnswers(column, np.eye(20)) for column in columns]
-        values.append((independence(pair[0], pair[1]).p_value, too_liberal(*pair)))
+        values.append((independence_of(pair[0], pair[1]).p_value, too_liberal(*pair)))
     for level in (0.05, 0.01):
         ours, planted = (np.array(values) < level).sum(axis=0)
         assert ours <= binom.ppf(1 - 5e-7, 400, level) < planted, level
@@ -116,9 +120,9 @@ def test_the_level_is_held_where_answers_are_rare_and_the_plain_chi_square_law_d
 
 def test_too_few_records_or_only_one_pairing_reject_nothing():
     distinct = ScoredAnswers(np.arange(30), np.eye(30))
-    assert independence(distinct, distinct).p_value == 1.0
+    assert independence_of(distinct, distinct).p_value == 1.0
     three = ScoredAnswers(np.array([0, 1, 0]), np.eye(2))
-    assert independence(three, three).p_value == 1.0
+    assert independence_of(three, three).p_value == 1.0
 
 
 @pytest.mark.parametrize("pair", ["number and set", "categories"])
@@ -133,17 +137,17 @@ def test_the_test_holds_its_level_and_sees_dependence(pair):
             first = scored(RetainReplace(["a", "b"], epsilon=1.0), rng.choice(["a", "b"], 400), seed + 1000)
         else:
             first = scored_wave(rng.beta(2, 5, 400) * 10, seed + 1000)
-        rejected += independence(first, second).p_value < 0.05
+        rejected += independence_of(first, second).p_value < 0.05
     assert binom.ppf(1e-3, 200, 0.05) <= rejected <= binom.ppf(1 - 1e-6, 200, 0.05)
     category = np.random.default_rng(0).choice(4, 4000)
     together = scored_wave(category * 2.5 + 1, 0), scored(RetainReplace([0, 1, 2, 3], epsilon=1.0), category, 1)
-    assert independence(*together).p_value < 1e-6
+    assert independence_of(*together).p_value < 1e-6
 
 
 def test_scores_that_say_nothing_take_no_degrees_of_freedom():
     assert whitened(np.ones((3, 2)), np.array([0.2, 0.3, 0.5])).shape == (3, 0)
     nothing = ScoredAnswers(np.zeros(50, dtype=np.intp), np.ones((1, 2)))
-    assert independence(nothing, nothing).p_value == 1.0
+    assert independence_of(nothing, nothing).p_value == 1.0
     laplace = LaplacePerturbation((0, 10), epsilon=0.01)
     edges_y = bin_edges(laplace, CELLS)
     hidden = scored_numbers(laplace, uniform_margin(), edges_y, EDGES, np.full(20, 5.0))

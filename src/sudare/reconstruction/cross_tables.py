@@ -121,7 +121,7 @@ class CrossTable(BaseEstimator):
         self.probabilities_ = table
         scored = [own_scores(*one, self.random_state) for one in zip(pair, edges, (y, z), strict=True)]
         self.unbiased_, self.standard_errors_ = scored_pairs(*scored)
-        self.independence_ = independence(scored[0], scored[1], self.random_state)
+        self.independence_ = independence(scored[0], scored[1], np.random.default_rng(self.random_state))
         self.n_records_ = len(scored[0].answers)
         return self
 

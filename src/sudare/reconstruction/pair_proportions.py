@@ -93,10 +93,10 @@ def scored_pairs(first: ScoredAnswers, second: ScoredAnswers) -> tuple[Floats, F
     return mean_scores(counts, first.scores[one], second.scores[other])
 
 
-def independence(first: ScoredAnswers, second: ScoredAnswers, seed: int = 0) -> IndependenceTest:
+def independence(first: ScoredAnswers, second: ScoredAnswers, generator: np.random.Generator) -> IndependenceTest:
     """Whether scores of both columns go together: the sum of their squared canonical correlations times the number of records.
 
-    For single categories this is Pearson's statistic of the table of answers, but for its scale. The seed is that of drawn pairings.
+    For single categories this is Pearson's statistic of the table of answers, but for its scale. The generator is that of drawn pairings.
     """
     counts, one, other = counted_pairs(first, second)
     records = len(first.answers)
@@ -115,7 +115,6 @@ def independence(first: ScoredAnswers, second: ScoredAnswers, seed: int = 0) -> 
     if abs(1 - 1 / scale) < _NEAR_THE_LAW or records * together.size > _MOST_WORK:
         return IndependenceTest(scale * found, scale * mean, by_law)
     rows, others = left[first.answers], right[second.answers]
-    generator = np.random.default_rng(seed)
     reached = 0
     for _ in range(_PAIRINGS):
         drawn = rows.T @ others[generator.permutation(records)]
