@@ -12,7 +12,7 @@ from sudare.perturbation import LaplacePerturbation, RetainReplace, SubsetSelect
 from sudare.reconstruction import CrossTable, JointReconstruction
 from sudare.reconstruction.category_frequencies import METHODS, answers_of
 from sudare.reconstruction.channels import ListedPairs, ProductChannel
-from sudare.reconstruction.cross_tables import ColumnBin, mixed_table, pair_problem, raked
+from sudare.reconstruction.cross_tables import ColumnBin, mixed_table, own_scores, pair_problem, raked
 from sudare.reconstruction.iterative_bayes import log_likelihood
 
 EDGES = [0.0, 4.0, 6.0, 10.0]
@@ -182,6 +182,18 @@ def test_where_noise_hides_how_columns_go_together_the_product_of_the_margins_is
     )
     assert clear.dependence_ > 0.9
     assert clear.independence_.p_value < 1e-9
+
+
+@pytest.mark.parametrize("second", [RetainReplace(LEVELS, epsilon=2), SubsetSelection(LEVELS, epsilon=2), NUMBER])
+def test_scores_of_a_column_do_not_depend_on_how_it_is_paired(second):
+    """What makes every pairing as likely where columns are independent."""
+    number, category = rows(500)
+    values = second.perturb(number if second is NUMBER else category, shuffle=False, random_state=0)
+    edges = np.array(EDGES) if second is NUMBER else None
+    order = np.random.default_rng(1).permutation(500)
+    there, elsewhere = own_scores(second, edges, values, 0), own_scores(second, edges, np.asarray(values)[order], 0)
+    np.testing.assert_array_equal(elsewhere.scores, there.scores)
+    np.testing.assert_array_equal(elsewhere.answers, there.answers[order])
 
 
 def test_raking_meets_both_margins_and_keeps_odds():

@@ -138,6 +138,6 @@ def _lines(found: CrossTable, first: str, second: str) -> list[str]:
             n_records=whole(found.n_records_),
         ),
         *lines,
-        f"Independent of each other: p = {test.p_value:.2g} (chi-square {test.statistic:.1f}, {test.degrees_of_freedom} degrees of freedom; "
+        f"Independent of each other: p = {test.p_value:.2g} (chi-square {test.statistic:.1f}, {test.degrees_of_freedom:.1f} degrees of freedom; "
         "for rows of different persons).",
     ]

@@ -44,7 +44,6 @@ from sudare.schema import Level
 from sudare.schema.columns import level_text
 
 Edges = ArrayLike | None
-Scored = tuple[Floats, list[ScoredAnswers]]
 
 BINS: Final = 10
 """How many equal bins a number column has if no edges are given."""
@@ -83,7 +82,7 @@ class CrossTable(BaseEstimator):
     first_edges, second_edges : public edges of bins, for number columns. None: ten equal bins between the bounds.
     method : "auto" is that average. Without it, two category columns have likelihood, shrinkage and inversion, as
         `CategoricalReconstruction`; two number columns bayes and mixture; one of each has bayes.
-    random_state : seed of the parts for cross-validation.
+    random_state : seed of the parts for cross-validation, and of the pairings that the test of independence draws.
 
     Attributes
     ----------
@@ -111,26 +110,26 @@ class CrossTable(BaseEstimator):
         self.values_ = tuple(labels_of(*one) for one in zip(pair, edges, strict=True))
         self.dependence_ = 1.0
         if edges[0] is None and edges[1] is None:
-            table, scored = self._of_categories(y, z)
+            table = self._of_categories(y, z)
         elif edges[0] is not None and edges[1] is not None:
-            table, scored = self._of_numbers(y, z, [edges[0], edges[1]])
+            table = self._of_numbers(y, z, [edges[0], edges[1]])
         else:
-            table, scored = self._of_both(y, z, edges)
+            table = self._of_both(y, z, edges)
         if self.method == "auto":
             margins = [own_bins(*one, self.random_state) for one in zip(pair, edges, (y, z), strict=True)]
             table = raked(table, *margins)
         self.probabilities_ = table
+        scored = [own_scores(*one, self.random_state) for one in zip(pair, edges, (y, z), strict=True)]
         self.unbiased_, self.standard_errors_ = scored_pairs(*scored)
-        self.independence_ = independence(*scored)
+        self.independence_ = independence(scored[0], scored[1], np.random.default_rng(self.random_state))
         self.n_records_ = len(scored[0].answers)
         return self
 
-    def _of_categories(self, y: Any, z: Any) -> Scored:
+    def _of_categories(self, y: Any, z: Any) -> Floats:
         self._check_method(("auto", *CATEGORY_METHODS))
         pair: Any = self.first, self.second
         answers = [answers_of(one, values) for one, values in zip(pair, (y, z), strict=True)]
         check_lengths(*answers)
-        scored = [scored_categories(one, each) for one, each in zip(pair, answers, strict=True)]
         ticks, counts = distinct_answers(*answers)
         likelihoods = [np.where(each, one.odds, 1.0) for one, each in zip(pair, ticks, strict=True)]
         channel = ListedPairs(likelihoods[0], np.arange(len(counts)), likelihoods[1])
@@ -138,16 +137,16 @@ class CrossTable(BaseEstimator):
             product = outer_product([own_shares(*one) for one in zip(pair, (y, z), strict=True)])
             parts = random_parts(counts, FOLDS, np.random.default_rng(self.random_state))
             stopped = stopped_by_validation(channel, product, parts, _LISTED_STEPS)
-            table = self._averaged(HeldOutEstimates(channel, parts, stopped.left_out), product, stopped.probabilities)
-        else:
-            table, _ = proportions(
-                self.method,
-                *scored_pairs(*scored),
-                lambda: maximum_likelihood(channel, counts, most_steps=_PAIR_STEPS),
-            )
-        return table, scored
+            return self._averaged(HeldOutEstimates(channel, parts, stopped.left_out), product, stopped.probabilities)
+        scored = [scored_categories(one, each) for one, each in zip(pair, answers, strict=True)]
+        table, _ = proportions(
+            self.method,
+            *scored_pairs(*scored),
+            lambda: maximum_likelihood(channel, counts, most_steps=_PAIR_STEPS),
+        )
+        return table
 
-    def _of_numbers(self, y: Any, z: Any, edges: list[Floats]) -> Scored:
+    def _of_numbers(self, y: Any, z: Any, edges: list[Floats]) -> Floats:
         self._check_method(NUMBER_METHODS)
         pair: Any = self.first, self.second
         joint = JointReconstruction(pair, self.method, random_state=self.random_state).fit([y, z])
@@ -157,12 +156,9 @@ class CrossTable(BaseEstimator):
             found = replace(
                 found, probabilities=self._averaged(joint.held_out_estimates_, product, found.probabilities)
             )
-        return found.histogram(edges), [
-            scored_numbers(one, found.marginal(place), joint.edges_[place], edges[place], checked_values(one, values))
-            for place, (one, values) in enumerate(zip(pair, (y, z), strict=True))
-        ]
+        return found.histogram(edges)
 
-    def _of_both(self, y: Any, z: Any, edges: list[Floats | None]) -> Scored:
+    def _of_both(self, y: Any, z: Any, edges: list[Floats | None]) -> Floats:
         """With numbers as rows; turned round in the end where they are the second column."""
         self._check_method(("auto", "bayes"))
         turned = edges[0] is None
@@ -175,14 +171,8 @@ class CrossTable(BaseEstimator):
         if self.method == "auto":
             shares = self._averaged(table.held_out, outer_product([table.margin, table.own]), shares)
         layout = Layout.of([table.states], number.bounds)
-        carried = layout.carrying(table.states) @ shares
-        binned = layout.binning(bins) @ carried
-        margin = Distribution(layout, carried.sum(axis=1), len(table.places), {})
-        scored = [
-            scored_numbers(number, margin, table.edges_y, bins, checked_values(number, values)),
-            scored_categories(category, answers_of(category, answers)),
-        ]
-        return (binned.T, scored[::-1]) if turned else (binned, scored)
+        binned = layout.binning(bins) @ layout.carrying(table.states) @ shares
+        return binned.T if turned else binned
 
     def _averaged(self, held_out: HeldOutEstimates, product: Floats, joint: Floats) -> Floats:
         """The product of the margins and the joint estimate, by the likelihood of held-out records."""
@@ -254,7 +244,7 @@ def check_lengths(first: NDArray[Any], second: NDArray[Any]) -> None:
 class MixedTable:
     """States of a number column and their probabilities with each category (columns of `shares`), as fitted and with parts held out.
 
-    `margin` and `own` are the columns on their own. `places` are the bins between `edges_y` that the perturbed numbers lie in.
+    `margin` and `own` are the columns on their own.
     """
 
     states: States
@@ -262,8 +252,27 @@ class MixedTable:
     margin: Floats
     own: Floats
     held_out: HeldOutEstimates
+
+
+@dataclass(frozen=True, eq=False)
+class OwnColumn:
+    """A number column on its own: its states and their probabilities, and the bins between `edges_y` that the perturbed numbers lie in."""
+
+    states: States
+    margin: Floats
     edges_y: Floats
     places: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, number: NumberPerturbation, values: Floats, seed: int) -> Self:
+        """By the Iterative Bayesian Technique."""
+        cells = min(number.steps, _MIXED_CELLS)
+        edges = bin_edges(number, cells)
+        atoms = detected_atoms(number, counted(number, values, CELLS), CELLS)
+        states = continuous_states(number, edges, cells, atoms)
+        places = np.searchsorted(edges[1:-1], values)
+        counts = np.bincount(places, minlength=len(edges) - 1).astype(np.float64)
+        return cls(states, bayes_margin(states, counts, seed), edges, places)
 
 
 def mixed_table(number: NumberPerturbation, category: CategoryPerturbation, y: Any, z: Any, seed: int) -> MixedTable:
@@ -273,20 +282,27 @@ def mixed_table(number: NumberPerturbation, category: CategoryPerturbation, y: A
     """
     values, ticks = checked_values(number, y), answers_of(category, z)
     check_lengths(values, ticks)
-    cells = min(number.steps, _MIXED_CELLS)
-    edges = bin_edges(number, cells)
-    atoms = detected_atoms(number, counted(number, values, CELLS), CELLS)
-    states = continuous_states(number, edges, cells, atoms)
-    places = np.searchsorted(edges[1:-1], values)
-    channel, counts = pair_problem(states.channel, places, category, ticks)
+    column = OwnColumn.of(number, values, seed)
+    states = column.states
+    channel, counts = pair_problem(states.channel, column.places, category, ticks)
     own = own_shares(category, z)
     parts = random_parts(counts, FOLDS, np.random.default_rng(seed))
     most_steps = MOST_STEPS if isinstance(channel, ProductChannel) else _LISTED_STEPS
     stopped = stopped_by_validation(channel, outer_product([uniform_start(states), own]), parts, most_steps)
-    margin = bayes_margin(states, np.bincount(places, minlength=len(edges) - 1).astype(np.float64), seed)
-    return MixedTable(
-        states, stopped.probabilities, margin, own, HeldOutEstimates(channel, parts, stopped.left_out), edges, places
-    )
+    held_out = HeldOutEstimates(channel, parts, stopped.left_out)
+    return MixedTable(states, stopped.probabilities, column.margin, own, held_out)
+
+
+def own_scores(perturbation: Perturbation, edges: Floats | None, y: Any, seed: int) -> ScoredAnswers:
+    """Scores of a column's answers that depend on that column only, so that any pairing with those of an independent column was as likely."""
+    if isinstance(perturbation, CategoryPerturbation):
+        return scored_categories(perturbation, answers_of(perturbation, y))
+    number: Any = perturbation
+    values = checked_values(number, y)
+    column = OwnColumn.of(number, values, seed)
+    layout = Layout.of([column.states], number.bounds)
+    margin = Distribution(layout, layout.carrying(column.states) @ column.margin, len(values), {})
+    return scored_numbers(number, margin, column.edges_y, edges, values)  # type: ignore[arg-type]
 
 
 def own_bins(perturbation: Perturbation, edges: Floats | None, y: Any, seed: int) -> Floats:

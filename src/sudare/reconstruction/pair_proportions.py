@@ -4,11 +4,14 @@ A score of an answer has mean 1 given that the value lies in a bin (or is a cate
 multiply, so their mean product is an unbiased proportion of the pair.
 
 Original columns that are independent of each other stay so when each is perturbed on its own. A test of independence of the answers is
-therefore one of the originals, with the same level and without any estimate of the noise.
+therefore one of the originals, with the same level and without any estimate of the noise. Given the answers of each column, every pairing of
+them is then as likely, whatever the scores, as long as these depend on one column only: the mean and variance of the statistic are known exactly.
+Where they are not those of the usual law, because records are few or answers rare, pairings are drawn.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +28,13 @@ from sudare.reconstruction.reconstructed_distribution import Distribution
 _LEAST_PROBABILITY: Final = 1e-12
 # Directions of scores with a smaller part of the largest variance are the same for every record, up to rounding.
 _LEAST_VARIANCE: Final = 1e-8
+# With fewer there is no variance over pairings to speak of.
+_LEAST_RECORDS: Final = 4
+_PAIRINGS: Final = 999
+# No pairings are drawn where the law's variance is so near to the usual one (its share), nor where one would take so many products.
+_NEAR_THE_LAW: Final = 0.02
+_MOST_WORK: Final = 5 * 10**6
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +47,14 @@ class ScoredAnswers:
 
 @dataclass(frozen=True)
 class IndependenceTest:
-    """Pearson's test: the statistic has a chi-square law with so many degrees of freedom if the columns are independent."""
+    """Pearson's test: the statistic has about a chi-square law with so many degrees of freedom if the columns are independent.
+
+    Both are scaled, so that the law has the mean and variance that the statistic has over all pairings of the answers: with many records by next to nothing,
+    with few records and rare answers by much. Then `p_value` is the share of drawn pairings with such a statistic, and else that of the law.
+    """
 
     statistic: float
-    degrees_of_freedom: int
+    degrees_of_freedom: float
     p_value: float
 
     def to_dict(self) -> dict[str, float]:
@@ -79,21 +93,50 @@ def scored_pairs(first: ScoredAnswers, second: ScoredAnswers) -> tuple[Floats, F
     return mean_scores(counts, first.scores[one], second.scores[other])
 
 
-def independence(first: ScoredAnswers, second: ScoredAnswers) -> IndependenceTest:
+def independence(first: ScoredAnswers, second: ScoredAnswers, generator: np.random.Generator) -> IndependenceTest:
     """Whether scores of both columns go together: the sum of their squared canonical correlations times the number of records.
 
-    For single categories this is Pearson's statistic of the table of answers.
+    For single categories this is Pearson's statistic of the table of answers, but for its scale. The generator is that of drawn pairings.
     """
     counts, one, other = counted_pairs(first, second)
-    records = float(counts.sum())
-    left, right = (
-        whitened(scored.scores, np.bincount(scored.answers, minlength=len(scored.scores)) / records)
-        for scored in (first, second)
-    )
+    records = len(first.answers)
+    shares = [np.bincount(scored.answers, minlength=len(scored.scores)) / records for scored in (first, second)]
+    left, right = (whitened(scored.scores, own) for scored, own in zip((first, second), shares, strict=True))
     together = (left[one] * (counts / records)[:, np.newaxis]).T @ right[other]
-    degrees = together.size
-    statistic = records * float((together**2).sum())
-    return IndependenceTest(statistic, degrees, float(chi2.sf(statistic, degrees)) if degrees else 1.0)
+    if records < _LEAST_RECORDS or not together.size:
+        return IndependenceTest(0.0, 0.0, 1.0)
+    mean = records * together.size / (records - 1)
+    variance = variance_over_pairings([(left, shares[0]), (right, shares[1])], records)
+    if variance < _LEAST_VARIANCE * mean**2:
+        return IndependenceTest(0.0, 0.0, 1.0)
+    found = records * float((together**2).sum())
+    scale = 2 * mean / variance
+    by_law = float(chi2.sf(scale * found, scale * mean))
+    if abs(1 - 1 / scale) < _NEAR_THE_LAW or records * together.size > _MOST_WORK:
+        return IndependenceTest(scale * found, scale * mean, by_law)
+    rows, others = left[first.answers], right[second.answers]
+    reached = 0
+    for _ in range(_PAIRINGS):
+        drawn = rows.T @ others[generator.permutation(records)]
+        reached += float((drawn**2).sum()) / records >= found * (1 - _ROUNDING)
+    by_pairings = (1 + reached) / (1 + _PAIRINGS)
+    return IndependenceTest(scale * found, scale * mean, by_pairings if reached else min(by_pairings, by_law))
+
+
+def variance_over_pairings(columns: Sequence[tuple[Floats, Floats]], records: int) -> float:
+    """Of the sum of squared canonical correlations times the number of records, where every pairing of the answers of both columns is as likely.
+
+    Each column has whitened scores of its answers and how often each answer came (Kazi-Aoual et al. 1995, "Refined approximations to permutation tests for multivariate inference").
+    """
+    n = float(records)
+    alike, uneven = 2.0, 1.0
+    for scores, shares in columns:
+        directions = scores.shape[1]
+        # Of the matrix of inner products of all records' scores, over the number of records: the sum of squares on its diagonal.
+        squares = float(shares @ (scores**2).sum(axis=1) ** 2) / n
+        alike *= directions * (n - 1 - directions)
+        uneven *= n * (n + 1) * squares - (n - 1) * (directions**2 + 2 * directions)
+    return n**2 * (alike / ((n - 1) ** 2 * (n + 1) * (n - 2)) + uneven / (n * (n + 1) * (n - 1) * (n - 2) * (n - 3)))
 
 
 def whitened(scores: Floats, shares: Floats) -> Floats:
