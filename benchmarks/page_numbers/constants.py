@@ -18,7 +18,7 @@ from sudare.gibbs.mechanisms import FIXED_PROPOSALS
 from sudare.neural import dp_sgd
 from sudare.neural.per_row_clipping import ROWS_IN_A_PART, rounding_margin
 from sudare.privacy import contribution_bound_selection as bound
-from sudare.reconstruction import multivariate_normal_mixture, normal_mixture
+from sudare.reconstruction import multivariate_normal_mixture, normal_mixture, pair_proportions
 from sudare.statistics.joint_quantiles import EQUAL_CELLS
 from sudare.statistics.key_selection import MOST_KEYS
 from sudare.synthesis import adaptive_marginals, marginals
@@ -43,6 +43,13 @@ def all_told() -> Iterator[Told]:
         marginals.MOST_COLUMNS,
         marginals.MOST_TABLE_CELLS,
     )
+    yield told(
+        "records",
+        "is more than {} % from the usual one, {} pairings are drawn",
+        100 * pair_proportions._NEAR_THE_LAW,
+        pair_proportions._PAIRINGS,
+    )
+    yield told("records", "where one takes more than {} million products", pair_proportions._MOST_WORK / 10**6)
     yield told("records", "1 to {} normal components, cut off at the bounds", normal_mixture.MOST_COMPONENTS)
     yield told(
         "records",

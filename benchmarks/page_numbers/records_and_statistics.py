@@ -51,11 +51,6 @@ def _records() -> Iterator[Told]:
         "With ten columns and ε = 2 the variance of a share of a category of two values is {} times smaller",
         variances[0] / variances[1],
     )
-    levels = result("benchmarks/panel/independence_level.json")
-    yield told(
-        "records", "of {} independent pairs with {} records, {} (categories), {} (a number and a category) and {} (two numbers) were rejected at 5 %",
-        levels[0]["tables"], levels[0]["records"], *(each["rejected at .05"] * each["tables"] for each in levels),
-    )  # fmt: skip
 
 
 def _synthesis() -> Iterator[Told]:
