@@ -457,10 +457,14 @@ class TestErrors:
             raise OperationalError("secret", {}, None)  # type: ignore[arg-type]
 
     def test_a_file_that_is_taken_away_while_it_is_read_is_missing(self, store: Storage) -> None:
-        with pytest.raises(LedgerMissing, match="There is no ledger at"), store.reading():
-            assert store.path is not None
-            store.path.unlink()
-            raise OperationalError("secret", {}, None)  # type: ignore[arg-type]
+        def read() -> None:
+            with store.reading():
+                assert store.path is not None
+                store.path.unlink()
+                raise OperationalError("secret", {}, None)  # type: ignore[arg-type]
+
+        with pytest.raises(LedgerMissing, match="There is no ledger at"):
+            read()
 
     def test_a_file_that_is_made_while_it_is_opened_is_opened(
         self, store: Storage, monkeypatch: pytest.MonkeyPatch
